@@ -1,0 +1,61 @@
+// Errors: one exception type, thrown at the boundaries (constructors, op entry, files) before anything is changed.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+// Masks are −inf and skipped steps are found by isfinite: a compiler that assumes neither exists breaks both silently.
+#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error "eigenformer: -ffast-math / -ffinite-math-only removes the infinities that masking needs; add -fno-finite-math-only"
+#endif
+
+namespace eigenformer {
+
+/// What every failed check throws; what() reads "[place] sentence with all the numbers involved".
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+namespace detail {
+
+template <class Part>
+std::string error_part(const Part& part) {
+  if constexpr (std::is_same_v<Part, bool>) {
+    return part ? "true" : "false";
+  } else if constexpr (std::is_arithmetic_v<Part>) {
+    std::string text = std::to_string(part);
+    if constexpr (std::is_floating_point_v<Part>) {  // "0.100000" reads as "0.1"
+      if (text.find('.') != std::string::npos) {
+        text.erase(text.find_last_not_of('0') + 1);
+        if (text.back() == '.') text.pop_back();
+      }
+    }
+    return text;
+  } else if constexpr (std::is_convertible_v<const Part&, std::string_view>) {
+    return std::string(std::string_view(part));
+  } else {
+    return to_string(part);  // found by argument-dependent lookup, e.g. for shapes
+  }
+}
+
+}  // namespace detail
+
+/// Throws Error("[place] " + parts…); parts are strings, numbers and shapes.
+template <class... Parts>
+[[noreturn]] void fail(std::string_view place, const Parts&... parts) {
+  std::string message = "[" + std::string(place) + "] ";
+  (message.append(detail::error_part(parts)), ...);
+  throw Error(message);
+}
+
+/// Fails unless `holds`.
+template <class... Parts>
+void require(bool holds, std::string_view place, const Parts&... parts) {
+  if (!holds) [[unlikely]]
+    fail(place, parts...);
+}
+
+}  // namespace eigenformer

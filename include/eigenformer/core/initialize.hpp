@@ -1,0 +1,38 @@
+// Initial values of weights.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "eigenformer/core/random.hpp"
+#include "eigenformer/core/visit.hpp"
+
+namespace eigenformer {
+
+/// Gives every weight the initial value that its Leaf names; the same seed gives the same values on every platform.
+///   Init::xavier     uniform in ±√(6 / (In + Out)) (Glorot and Bengio 2010), for a weight (Out, In)
+///   Init::embedding  normal with standard deviation 1/√D, for a table (V, D) whose rows are scaled by √D when looked up
+template <class Model>
+void initialize(Model& model, std::uint64_t seed) {
+  std::uint32_t stream = 0;
+  walk(
+      [&](const std::string&, const Leaf& leaf, auto& tensor) {
+        using T = std::remove_reference_t<decltype(*tensor.data())>;
+        RandomSequence random(seed, stream++);
+        T* const values = tensor.data();
+        const Index count = tensor.size();
+        const auto width = static_cast<double>(tensor.shape().width()), rows = static_cast<double>(tensor.shape().rows());
+        const auto draw = [&](auto&& next) { std::generate_n(values, count, [&] { return static_cast<T>(next()); }); };
+        switch (leaf.init) {
+          case Init::zeros: return draw([] { return 0.0; });
+          case Init::ones: return draw([] { return 1.0; });
+          case Init::xavier: return draw([&, bound = std::sqrt(6 / (width + rows))] { return bound * (2 * random.uniform() - 1); });
+          case Init::embedding: return draw([&, deviation = 1 / std::sqrt(width)] { return deviation * random.normal(); });
+        }
+      },
+      model);
+}
+
+}  // namespace eigenformer

@@ -1,0 +1,89 @@
+// Tensor: an owning View.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "eigenformer/core/error.hpp"
+#include "eigenformer/core/scalar.hpp"
+#include "eigenformer/core/shape.hpp"
+#include "eigenformer/core/view.hpp"
+
+namespace eigenformer {
+
+/// Everything we allocate starts on a cache line, whatever instruction set the translation unit is compiled for.
+inline constexpr std::size_t alignment = 64;
+
+inline void* aligned_allocate(std::size_t bytes) { return ::operator new(bytes, std::align_val_t{alignment}); }
+inline void aligned_deallocate(void* memory) { ::operator delete(memory, std::align_val_t{alignment}); }
+
+/// A contiguous array that owns its memory; copies are deep, new elements are zero.
+template <class T, int Rank>
+class Tensor {
+  static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);
+
+ public:
+  using Value = T;
+  static constexpr int rank = Rank;
+
+  Tensor() = default;
+
+  /// Zeros.
+  explicit Tensor(Shape<Rank> shape) : shape_(shape) {
+    for (int axis = 0; axis < Rank; ++axis) require(shape[axis] >= 0, "tensor", "negative extent in ", shape);
+    const auto count = static_cast<std::size_t>(shape.size());
+    data_ = static_cast<T*>(aligned_allocate((std::max)(count, std::size_t{1}) * sizeof(T)));  // empty is not "not given"
+    std::fill_n(data_, count, T{});
+  }
+
+  explicit Tensor(ConstView<T, Rank> view) : Tensor(view.shape()) {
+    const auto rows = view.flat();
+    for (Index i = 0; i < rows.extent(0); ++i) std::copy_n(rows.row(i), rows.width(), data_ + i * rows.width());
+  }
+
+  Tensor(const Tensor& other) {
+    if (other.data_) *this = Tensor(other.view());
+  }
+  Tensor(Tensor&& other) noexcept : data_(std::exchange(other.data_, nullptr)), shape_(std::exchange(other.shape_, {})) {}
+  Tensor& operator=(Tensor other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(shape_, other.shape_);
+    return *this;
+  }
+  ~Tensor() {
+    if (data_) aligned_deallocate(data_);
+  }
+
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  const Shape<Rank>& shape() const { return shape_; }
+  Index extent(int axis) const { return shape_[axis]; }
+  Index size() const { return shape_.size(); }
+
+  View<T, Rank> view() { return {data_, shape_}; }
+  ConstView<T, Rank> view() const { return {data_, shape_}; }
+  operator View<T, Rank>() { return view(); }
+  operator ConstView<T, Rank>() const { return view(); }
+
+  template <class... Indices>
+  T& operator()(Indices... indices) {
+    return view()(indices...);
+  }
+  template <class... Indices>
+  const T& operator()(Indices... indices) const {
+    return view()(indices...);
+  }
+
+  /// As a rows×width Eigen matrix, without a copy.
+  MatrixMap<T> matrix() { return view().matrix(); }
+  MatrixMap<const T> matrix() const { return view().matrix(); }
+
+ private:
+  T* data_ = nullptr;
+  Shape<Rank> shape_{};
+};
+
+}  // namespace eigenformer

@@ -1,0 +1,142 @@
+// One list of tensors: every struct with weights has
+//
+//   static void visit(auto&& f, auto&... m) {
+//     f(Leaf{"weight", Init::xavier}, m.weight...);   // a tensor
+//     f("inner", m.inner...);                         // a struct with visit, or a vector, optional or variant of them
+//   }
+//
+// for one model or several of the same structure in lockstep. walk() turns it into everything that needs names, initial
+// values, gradients, files or counts. The gradient of a model is a value of the model's type.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "eigenformer/core/error.hpp"
+#include "eigenformer/core/tensor.hpp"
+
+namespace eigenformer {
+
+/// Initial values; see initialize().
+enum class Init { zeros, ones, xavier, embedding };
+
+/// Whether weight decay applies.
+enum class Decay { no, yes };
+
+/// A tensor's name within its struct, how it starts, and whether it decays.
+struct Leaf {
+  std::string_view name;
+  Init init = Init::zeros;
+  Decay decay = Decay::no;
+};
+
+namespace detail {
+
+template <class F>
+class Walker {
+ public:
+  explicit Walker(F& f) : f_(f) {}
+
+  template <class First, class... Rest>
+  void operator()(const Leaf& leaf, First& first, Rest&... rest) {
+    within(leaf.name, [&] {
+      require(((first.shape() == rest.shape()) && ...), path_, "the models differ in shape: ", first.shape(), " and others");
+      if (first.data()) f_(std::as_const(path_), leaf, first, rest...);
+    });
+  }
+
+  template <class First, class... Rest>
+  void operator()(std::string_view name, First& first, Rest&... rest) {
+    within(name, [&] { descend(first, rest...); });
+  }
+
+  template <class First, class... Rest>
+  void descend(First& first, Rest&... rest) {
+    Kind<std::remove_const_t<First>>::descend(*this, first, rest...);
+  }
+
+ private:
+  template <class Model>
+  struct Kind {
+    static void descend(Walker& walker, auto&... models) { Model::visit(walker, models...); }
+  };
+  template <class Item>
+  struct Kind<std::vector<Item>> {
+    static void descend(Walker& walker, auto& first, auto&... rest) {
+      require(((first.size() == rest.size()) && ...), walker.path_, "the models differ in their number of items");
+      for (std::size_t i = 0; i < first.size(); ++i) walker(std::to_string(i), first[i], rest[i]...);
+    }
+  };
+  template <class Item>
+  struct Kind<std::optional<Item>> {
+    static void descend(Walker& walker, auto& first, auto&... rest) {
+      require(((first.has_value() == rest.has_value()) && ...), walker.path_, "only some of the models have this part");
+      if (first) walker.descend(*first, *rest...);
+    }
+  };
+  template <class... Items>
+  struct Kind<std::variant<Items...>> {
+    static void descend(Walker& walker, auto& first, auto&... rest) {
+      require(((first.index() == rest.index()) && ...), walker.path_, "the models differ in the kind of this part");
+      std::visit(
+          [&](auto& item) {
+            using Item = std::remove_const_t<std::remove_reference_t<decltype(item)>>;
+            walker.descend(item, std::get<Item>(rest)...);
+          },
+          first);
+    }
+  };
+
+  template <class Inner>
+  void within(std::string_view name, Inner&& inner) {
+    const std::size_t outer = path_.size();
+    if (outer > 0) path_ += '.';
+    path_ += name;
+    inner();
+    path_.resize(outer);
+  }
+
+  F& f_;
+  std::string path_;
+};
+
+}  // namespace detail
+
+/// Calls f(path, leaf, tensor, …) for every tensor of the models, which must have the same structure; path is the
+/// dotted name, e.g. "encoder.blocks.0.attention.query.weight".
+template <class F, class... Models>
+void walk(F&& f, Models&... models) {
+  detail::Walker<F> walker(f);
+  walker.descend(models...);
+}
+
+/// Number of weights; a tied tensor counts once.
+template <class Model>
+Index parameter_count(const Model& model) {
+  Index count = 0;
+  walk([&](const std::string&, const Leaf&, const auto& tensor) { count += tensor.size(); }, model);
+  return count;
+}
+
+/// Sets every weight to zero.
+template <class Model>
+void set_zero(Model& model) {
+  walk([](const std::string&, const Leaf&, auto& tensor) { std::fill_n(tensor.data(), tensor.size(), 0); }, model);
+}
+
+/// A model of the same shape with all weights zero, e.g. to collect a gradient in.
+template <class Model>
+Model zeros_like(const Model& model) {
+  Model zeros = model;
+  set_zero(zeros);
+  return zeros;
+}
+
+}  // namespace eigenformer
