@@ -1,0 +1,52 @@
+// One step of Adam (Kingma and Ba 2015) or AdamW (Loshchilov and Hutter 2019), and the norm of a gradient.
+#pragma once
+
+#include <cmath>
+
+#include "eigenformer/core/arena.hpp"
+#include "eigenformer/core/threads.hpp"
+#include "eigenformer/core/view.hpp"
+#include "eigenformer/kernel/row.hpp"
+
+namespace eigenformer::kernel {
+
+inline constexpr Index flat_grain = 16384;  // elements of a piece
+
+struct AdamStep {
+  double beta1, beta2, epsilon;
+  double learning_rate;
+  double decay;           // decoupled: w ← w − learning_rate·decay·w
+  double gradient_scale;  // the gradient is multiplied by this first
+  double correction1, correction2;  // 1 − β1ᵗ, 1 − β2ᵗ
+};
+
+/// m ← β1 m + (1−β1) g, v ← β2 v + (1−β2) g², w ← w − lr·(m/c1) / (√(v/c2) + ε)
+template <class T>
+void adam_step(const Threads& threads, const AdamStep& step, Index count, T* weight, const T* gradient, T* first, T* second) {
+  const T beta1 = static_cast<T>(step.beta1), beta2 = static_cast<T>(step.beta2), epsilon = static_cast<T>(step.epsilon);
+  const T rest1 = static_cast<T>(1 - step.beta1), rest2 = static_cast<T>(1 - step.beta2);
+  const T scale = static_cast<T>(step.gradient_scale), keep = static_cast<T>(1 - step.learning_rate * step.decay);
+  const T rate = static_cast<T>(step.learning_rate / step.correction1), root = static_cast<T>(1 / std::sqrt(step.correction2));
+  threads.parallel_for(count, flat_grain, [&](Index begin, Index end) {
+    const Index size = end - begin;
+    auto w = row_map(weight + begin, size), m = row_map(first + begin, size), v = row_map(second + begin, size);
+    const auto g = row_map(gradient + begin, size);
+    m = beta1 * m + (rest1 * scale) * g;
+    v = beta2 * v + rest2 * (scale * g).square();
+    w = keep * w - rate * m / (root * v.sqrt() + epsilon);
+  });
+}
+
+/// Σ x², in double and in an order fixed by the size.
+template <class T>
+double squared_norm(const Threads& threads, Arena& arena, Index count, const T* x) {
+  const Index pieces = (count + flat_grain - 1) / flat_grain;
+  const auto sums = arena.allocate<double>(Shape{pieces});
+  threads.parallel_for(count, flat_grain,
+                       [&](Index begin, Index end) { sums[begin / flat_grain] = row_map(x + begin, end - begin).template cast<double>().square().sum(); });
+  double sum = 0;
+  for (Index i = 0; i < pieces; ++i) sum += sums[i];
+  return sum;
+}
+
+}  // namespace eigenformer::kernel

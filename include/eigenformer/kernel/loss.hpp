@@ -1,0 +1,58 @@
+// Cross-entropy with label smoothing, straight from the logits.
+#pragma once
+
+#include <cstddef>
+
+#include "eigenformer/core/arena.hpp"
+#include "eigenformer/core/gradient.hpp"
+#include "eigenformer/core/threads.hpp"
+#include "eigenformer/core/view.hpp"
+#include "eigenformer/kernel/row.hpp"
+#include "eigenformer/kernel/softmax.hpp"
+
+namespace eigenformer::kernel {
+
+/// Σ over rows of −Σ_v q(v) log p(v), p = softmax(logits (R, V)), q = (1 − ε)·[v = target] + ε/V. Rows whose target (R)
+/// is `ignore` count nothing. `totals` (R) is kept for the backward pass.
+template <class T>
+double cross_entropy_forward(const Threads& threads, Arena& arena, ConstView<T, 2> logits, ConstView<Id, 1> targets, Id ignore,
+                             double smoothing, View<SoftmaxSum<T>, 1> totals) {
+  const Index rows = logits.rows(), width = logits.width();
+  const auto losses = arena.allocate<double>(Shape{rows});
+  threads.parallel_for(rows, row_grain(width), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      losses[i] = 0;
+      if (targets[i] == ignore) continue;
+      const auto row = row_map(logits.row(i), width);
+      totals[i] = softmax_sum<T>(row);
+      const double at_target = static_cast<double>(row[targets[i]]);
+      const double mean = smoothing > 0 ? static_cast<double>((row - row[targets[i]]).sum()) / static_cast<double>(width) : 0;
+      losses[i] = totals[i].log_sum_exp() - at_target - smoothing * mean;
+    }
+  });
+  double sum = 0;
+  for (Index i = 0; i < rows; ++i) sum += losses[i];
+  return sum;
+}
+
+/// dlogits ← dloss · (p − q)
+template <class T>
+void cross_entropy_backward(const Threads& threads, ConstView<T, 2> logits, ConstView<Id, 1> targets, Id ignore, double smoothing,
+                            ConstView<SoftmaxSum<T>, 1> totals, double dloss, Gradient<T, 2> dlogits) {
+  if (!dlogits) return;
+  const Index width = logits.width();
+  const T everywhere = static_cast<T>(smoothing / static_cast<double>(width)), at_target = static_cast<T>(1 - smoothing);
+  const T scale = static_cast<T>(dloss);
+  threads.parallel_for(logits.rows(), row_grain(width), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      auto out = row_map(dlogits.row(i), width);
+      if (!dlogits.add) out.setZero();
+      if (targets[i] == ignore) continue;
+      const T* const row = logits.row(i);
+      for (Index j = 0; j < width; ++j) out[j] += scale * (totals[i].probability(row[j]) - everywhere);
+      out[targets[i]] -= scale * at_target;
+    }
+  });
+}
+
+}  // namespace eigenformer::kernel

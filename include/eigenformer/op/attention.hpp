@@ -1,0 +1,43 @@
+// softmax(scale·q·kᵀ)·v for every head
+#pragma once
+
+#include <type_traits>
+
+#include "eigenformer/core/context.hpp"
+#include "eigenformer/kernel/attention.hpp"
+#include "eigenformer/op/dropout.hpp"
+
+namespace eigenformer::op {
+
+/// What shapes attention besides q, k and v.
+struct AttentionOptions {
+  double scale = 1;
+  Mask mask{};         ///< its views must stay until the backward pass is done
+  double dropout = 0;  ///< on the weights
+};
+
+/// query (B, N, H, E), key (B, M, K, E), value (B, M, K, E) with K dividing H → (B, N, H, E)
+template <class T>
+ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> key, ConstView<T, 4> value,
+                          const AttentionOptions& options) {
+  require(query.extent(0) == key.extent(0) && key.shape() == value.shape() && query.extent(3) == key.extent(3), "attention",
+          "queries ", query.shape(), ", keys ", key.shape(), " and values ", value.shape(), " do not fit");
+  require(key.extent(2) > 0 && query.extent(2) % key.extent(2) == 0, "attention", key.extent(2), " key-value heads do not divide ",
+          query.extent(2), " query heads");
+  options.mask.check("attention", query.extent(0), query.extent(2), query.extent(1), key.extent(1));
+  const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), options.mask, next_dropout(ctx, options.dropout)};
+  const View<T, 4> y = ctx.output<T>(query.shape());
+  const auto log_sum_exp = ctx.arena.allocate<T>(Shape{query.extent(0), query.extent(2), query.extent(1)});
+  {
+    const auto scratch = ctx.scratch();
+    kernel::attention_forward(ctx.threads, ctx.arena, in, y, log_sum_exp);
+  }
+  ctx.record(y, [=](Context& back, ConstView<T, 4> dy) {
+    const auto dquery = back.gradient(in.query), dkey = back.gradient(in.key), dvalue = back.gradient(in.value);
+    const auto scratch = back.scratch();
+    kernel::attention_backward<T>(back.threads, back.arena, in, y, log_sum_exp, dy, dquery, dkey, dvalue);
+  });
+  return y;
+}
+
+}  // namespace eigenformer::op

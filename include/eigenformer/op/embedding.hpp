@@ -1,0 +1,48 @@
+// Rows of a table, and positions added to them.
+#pragma once
+
+#include <type_traits>
+
+#include "eigenformer/core/context.hpp"
+#include "eigenformer/kernel/dropout.hpp"
+#include "eigenformer/kernel/embedding.hpp"
+#include "eigenformer/kernel/sinusoid.hpp"
+
+namespace eigenformer::op {
+
+/// Throws unless every id is in [0, vocabulary).
+template <int Rank>
+void check_ids(std::string_view place, ConstView<Id, Rank> ids, Index vocabulary) {
+  const auto flat = ids.flat();
+  for (Index i = 0; i < flat.extent(0); ++i)
+    for (Index j = 0; j < flat.extent(1); ++j)
+      require(flat(i, j) >= 0 && flat(i, j) < vocabulary, place, "id ", flat(i, j), " in row ", i, ", column ", j, " of ",
+              ids.shape(), " is not in the vocabulary of ", vocabulary);
+}
+
+/// scale · table[ids]: ids (B, N), table (V, D) → (B, N, D). `ids` must stay until the backward pass is done.
+template <class T>
+ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> table, std::type_identity_t<T> scale = 1) {
+  check_ids("embedding", ids, table.extent(0));
+  const auto flat_ids = ids.reshape(Shape{ids.size()});
+  const View<T, 3> y = ctx.output<T>(Shape{ids.extent(0), ids.extent(1), table.extent(1)});
+  kernel::embedding_forward(ctx.threads, flat_ids, table, scale, y.flat());
+  ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {
+    kernel::embedding_backward(back.threads, flat_ids, dy.flat(), scale, back.gradient(table));
+  });
+  return y;
+}
+
+/// x (B, N, D) + the sinusoidal encoding of positions first, first + 1, …
+template <class T>
+ConstView<T, 3> add_sinusoid(Context& ctx, ConstView<T, 3> x, Index first, double base) {
+  require(first >= 0, "sinusoid", "position ", first, " is negative");
+  const View<T, 3> y = ctx.output<T>(x.shape());
+  kernel::sinusoid_forward(ctx.threads, x, first, base, y);
+  ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {
+    kernel::dropout_backward(back.threads, dy.flat(), {}, back.gradient(x).flat());
+  });
+  return y;
+}
+
+}  // namespace eigenformer::op

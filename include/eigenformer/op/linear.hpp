@@ -1,0 +1,26 @@
+// y = x·wᵀ + b
+#pragma once
+
+#include <type_traits>
+
+#include "eigenformer/core/context.hpp"
+#include "eigenformer/kernel/gemm.hpp"
+
+namespace eigenformer::op {
+
+/// x (…, In), weight (Out, In), bias (Out) or null → (…, Out)
+template <class T, int Rank>
+ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, std::type_identity_t<ConstView<T, 2>> weight,
+                          std::type_identity_t<ConstView<T, 1>> bias = {}) {
+  require(x.width() == weight.extent(1), "linear", "input ", x.shape(), " does not fit a weight of ", weight.shape());
+  require(!bias || bias.size() == weight.extent(0), "linear", "bias ", bias.shape(), " does not fit a weight of ", weight.shape());
+  const View<T, Rank> y = ctx.output<T>(x.shape().with_width(weight.extent(0)));
+  kernel::linear_forward<T>(ctx.threads, x.flat(), weight, bias, y.flat());
+  ctx.record(y, [=](Context& back, ConstView<T, Rank> dy) {
+    kernel::linear_backward_input(back.threads, dy.flat(), weight, back.gradient(x).flat());
+    kernel::linear_backward_weight(back.threads, dy.flat(), x.flat(), back.gradient(weight), back.gradient(bias));
+  });
+  return y;
+}
+
+}  // namespace eigenformer::op
