@@ -1,0 +1,50 @@
+// Causal self-attention, attention to the encoder's output, then feed-forward (Vaswani et al. 2017, figure 1 right)
+#pragma once
+
+#include "eigenformer/block/post_norm.hpp"
+#include "eigenformer/block/residual.hpp"
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/layer/attention/attention.hpp"
+#include "eigenformer/layer/ffn/mlp.hpp"
+
+namespace eigenformer {
+
+template <class ResidualType = PostNorm<float>, class SelfAttention = Attention<typename ResidualType::Scalar>,
+          class CrossAttention = Attention<typename ResidualType::Scalar>, class FeedForward = Mlp<typename ResidualType::Scalar>>
+struct DecoderBlock {
+  using Residual = ResidualType;
+  using T = typename Residual::Scalar;
+
+  SelfAttention self_attention;
+  Residual self_attention_residual;
+  CrossAttention cross_attention;
+  Residual cross_attention_residual;
+  FeedForward feed_forward;
+  Residual feed_forward_residual;
+
+  explicit DecoderBlock(const BlockConfig& config)
+      : self_attention({.width = config.width, .heads = config.heads, .head_width = config.head_width, .dropout = config.dropout}),
+        self_attention_residual({config.width, config.dropout}),
+        cross_attention({.width = config.width, .heads = config.heads, .head_width = config.head_width, .dropout = config.dropout}),
+        cross_attention_residual({config.width, config.dropout}), feed_forward({config.width, config.hidden}),
+        feed_forward_residual({config.width, config.dropout}) {}
+
+  static void visit(auto&& f, auto&... m) {
+    f("self_attention", m.self_attention...);
+    f("self_attention_residual", m.self_attention_residual...);
+    f("cross_attention", m.cross_attention...);
+    f("cross_attention_residual", m.cross_attention_residual...);
+    f("feed_forward", m.feed_forward...);
+    f("feed_forward_residual", m.feed_forward_residual...);
+  }
+
+  /// x (B, N, D), memory (B, M, D) → (B, N, D)
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, ConstView<T, 3> memory, const Mask& self_mask = {.causal = true},
+                             const Mask& memory_mask = {}) const {
+    const auto y = self_attention_residual(ctx, x, [&](auto z) { return self_attention(ctx, z, {.mask = self_mask}); });
+    const auto w = cross_attention_residual(ctx, y, [&](auto z) { return cross_attention(ctx, z, {.memory = memory, .mask = memory_mask}); });
+    return feed_forward_residual(ctx, w, [&](auto z) { return feed_forward(ctx, z); });
+  }
+};
+
+}  // namespace eigenformer

@@ -1,0 +1,42 @@
+// Self-attention, then feed-forward, each within a residual connection (Vaswani et al. 2017, figure 1 left)
+#pragma once
+
+#include "eigenformer/block/post_norm.hpp"
+#include "eigenformer/block/residual.hpp"
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/layer/attention/attention.hpp"
+#include "eigenformer/layer/ffn/mlp.hpp"
+
+namespace eigenformer {
+
+template <class ResidualType = PostNorm<float>, class SelfAttention = Attention<typename ResidualType::Scalar>,
+          class FeedForward = Mlp<typename ResidualType::Scalar>>
+struct EncoderBlock {
+  using Residual = ResidualType;
+  using T = typename Residual::Scalar;
+
+  SelfAttention attention;
+  Residual attention_residual;
+  FeedForward feed_forward;
+  Residual feed_forward_residual;
+
+  explicit EncoderBlock(const BlockConfig& config)
+      : attention({.width = config.width, .heads = config.heads, .head_width = config.head_width, .dropout = config.dropout}),
+        attention_residual({config.width, config.dropout}), feed_forward({config.width, config.hidden}),
+        feed_forward_residual({config.width, config.dropout}) {}
+
+  static void visit(auto&& f, auto&... m) {
+    f("attention", m.attention...);
+    f("attention_residual", m.attention_residual...);
+    f("feed_forward", m.feed_forward...);
+    f("feed_forward_residual", m.feed_forward_residual...);
+  }
+
+  /// x (B, N, D) → (B, N, D)
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const Mask& mask = {}) const {
+    const auto y = attention_residual(ctx, x, [&](auto z) { return attention(ctx, z, {.mask = mask}); });
+    return feed_forward_residual(ctx, y, [&](auto z) { return feed_forward(ctx, z); });
+  }
+};
+
+}  // namespace eigenformer

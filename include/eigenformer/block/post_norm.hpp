@@ -1,0 +1,30 @@
+// norm(x + dropout(sublayer(x))) (Vaswani et al. 2017, sections 3.1 and 5.4)
+#pragma once
+
+#include "eigenformer/block/residual.hpp"
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/layer/norm/layer_norm.hpp"
+#include "eigenformer/op/dropout.hpp"
+
+namespace eigenformer {
+
+template <Real T = float, class NormType = LayerNorm<T>>
+struct PostNorm {
+  using Scalar = T;
+  using Norm = NormType;
+  static constexpr bool needs_final_norm = false;
+
+  Norm norm;  // (D)
+  double dropout;
+
+  explicit PostNorm(const ResidualConfig& config) : norm({config.width}), dropout(config.dropout) {}
+
+  static void visit(auto&& f, auto&... m) { f("norm", m.norm...); }
+
+  /// x (B, N, D) → (B, N, D); sublayer maps (B, N, D) to the same shape
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, auto&& sublayer) const {
+    return norm(ctx, op::residual(ctx, x, sublayer(x), dropout));
+  }
+};
+
+}  // namespace eigenformer

@@ -1,0 +1,30 @@
+// x + dropout(sublayer(norm(x))) (Xiong et al. 2020): the residual path is never touched; the stack needs a final norm.
+#pragma once
+
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/block/residual.hpp"
+#include "eigenformer/layer/norm/layer_norm.hpp"
+#include "eigenformer/op/dropout.hpp"
+
+namespace eigenformer {
+
+template <Real T = float, class NormType = LayerNorm<T>>
+struct PreNorm {
+  using Scalar = T;
+  using Norm = NormType;
+  static constexpr bool needs_final_norm = true;
+
+  Norm norm;  // (D)
+  double dropout;
+
+  explicit PreNorm(const ResidualConfig& config) : norm({config.width}), dropout(config.dropout) {}
+
+  static void visit(auto&& f, auto&... m) { f("norm", m.norm...); }
+
+  /// x (B, N, D) → (B, N, D); sublayer maps (B, N, D) to the same shape
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, auto&& sublayer) const {
+    return op::residual(ctx, x, sublayer(norm(ctx, x)), dropout);
+  }
+};
+
+}  // namespace eigenformer

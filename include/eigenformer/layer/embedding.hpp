@@ -1,0 +1,36 @@
+// Token embedding: √D · table[ids] (Vaswani et al. 2017, section 3.4), and the same table as output projection.
+#pragma once
+
+#include <cmath>
+
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/op/embedding.hpp"
+#include "eigenformer/op/linear.hpp"
+
+namespace eigenformer {
+
+struct EmbeddingConfig {
+  Index vocabulary = 0, width = 0;
+  bool scaled = true;  ///< multiply looked-up rows by √D
+};
+
+template <Real T = float>
+struct Embedding {
+  Tensor<T, 2> weight;  // (V, D)
+  T scale;
+
+  explicit Embedding(const EmbeddingConfig& config) : scale(config.scaled ? std::sqrt(static_cast<T>(config.width)) : T{1}) {
+    require(config.vocabulary > 0 && config.width > 0, "embedding", "cannot embed ", config.vocabulary, " tokens in width ", config.width);
+    weight = Tensor<T, 2>(Shape{config.vocabulary, config.width});
+  }
+
+  static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding, Decay::yes}, m.weight...); }
+
+  /// ids (B, N) → (B, N, D)
+  ConstView<T, 3> operator()(Context& ctx, ConstView<Id, 2> ids) const { return op::embedding(ctx, ids, weight.view(), scale); }
+
+  /// The tied output projection: x (B, N, D) → logits x·weightᵀ (B, N, V), unscaled.
+  ConstView<T, 3> logits(Context& ctx, ConstView<T, 3> x) const { return op::linear(ctx, x, weight); }
+};
+
+}  // namespace eigenformer

@@ -1,0 +1,32 @@
+// The position-wise feed-forward network: activation(x·Wuᵀ + bu)·Wdᵀ + bd (Vaswani et al. 2017, equation 2)
+#pragma once
+
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/layer/linear.hpp"
+#include "eigenformer/op/activation.hpp"
+
+namespace eigenformer {
+
+struct MlpConfig {
+  Index width = 512, hidden = 2048;
+  bool bias = true;
+};
+
+template <Real T = float, class Activation = Relu>
+struct Mlp {
+  Linear<T> up;    // (F, D)
+  Linear<T> down;  // (D, F)
+
+  explicit Mlp(const MlpConfig& config)
+      : up({config.width, config.hidden, config.bias}), down({config.hidden, config.width, config.bias}) {}
+
+  static void visit(auto&& f, auto&... m) {
+    f("up", m.up...);
+    f("down", m.down...);
+  }
+
+  /// x (B, N, D) → (B, N, D)
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const { return down(ctx, op::activate<Activation>(ctx, up(ctx, x))); }
+};
+
+}  // namespace eigenformer

@@ -1,0 +1,35 @@
+// y = x·Wᵀ + b
+#pragma once
+
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/op/linear.hpp"
+
+namespace eigenformer {
+
+struct LinearConfig {
+  Index in = 0, out = 0;
+  bool bias = true;
+};
+
+template <Real T = float>
+struct Linear {
+  Tensor<T, 2> weight;  // (Out, In)
+  Tensor<T, 1> bias;    // (Out), or none
+
+  explicit Linear(const LinearConfig& config) {
+    require(config.in > 0 && config.out > 0, "linear", "cannot map width ", config.in, " to width ", config.out);
+    weight = Tensor<T, 2>(Shape{config.out, config.in});
+    if (config.bias) bias = Tensor<T, 1>(Shape{config.out});
+  }
+
+  static void visit(auto&& f, auto&... m) {
+    f(Leaf{"weight", Init::xavier, Decay::yes}, m.weight...);
+    f(Leaf{"bias", Init::zeros}, m.bias...);
+  }
+
+  /// x (…, In) → (…, Out)
+  ConstView<T, 2> operator()(Context& ctx, ConstView<T, 2> x) const { return op::linear(ctx, x, weight, bias); }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const { return op::linear(ctx, x, weight, bias); }
+};
+
+}  // namespace eigenformer

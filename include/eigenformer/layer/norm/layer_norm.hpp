@@ -1,0 +1,38 @@
+// y = (x − mean) / √(variance + ε) ∘ weight + bias over the last axis (Ba, Kiros, Hinton 2016)
+#pragma once
+
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/op/layer_norm.hpp"
+
+namespace eigenformer {
+
+struct LayerNormConfig {
+  Index width = 0;
+  double epsilon = 1e-5;
+};
+
+template <Real T = float>
+struct LayerNorm {
+  using Config = LayerNormConfig;
+
+  Tensor<T, 1> weight;  // (D)
+  Tensor<T, 1> bias;    // (D)
+  double epsilon;
+
+  explicit LayerNorm(const LayerNormConfig& config) : epsilon(config.epsilon) {
+    require(config.width > 0, "layer_norm", "width ", config.width, " is not positive");
+    require(config.epsilon >= 0, "layer_norm", "epsilon ", config.epsilon, " is negative");
+    weight = bias = Tensor<T, 1>(Shape{config.width});
+  }
+
+  static void visit(auto&& f, auto&... m) {
+    f(Leaf{"weight", Init::ones}, m.weight...);
+    f(Leaf{"bias", Init::zeros}, m.bias...);
+  }
+
+  /// x (…, D) → (…, D)
+  ConstView<T, 2> operator()(Context& ctx, ConstView<T, 2> x) const { return op::layer_norm(ctx, x, weight, bias, epsilon); }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const { return op::layer_norm(ctx, x, weight, bias, epsilon); }
+};
+
+}  // namespace eigenformer

@@ -1,0 +1,19 @@
+// PE(p, 2i) = sin(p / base^(2i/D)), PE(p, 2i+1) = cos(p / base^(2i/D)) (Vaswani et al. 2017, section 3.5)
+#pragma once
+
+#include "eigenformer/op/embedding.hpp"
+
+namespace eigenformer {
+
+/// No weights and no table: any length.
+template <Real T = float>
+struct Sinusoidal {
+  double base = 10000;
+
+  static void visit(auto&&, auto&...) {}
+
+  /// x (B, N, D) at positions first, first + 1, … → x + PE (B, N, D)
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, Index first = 0) const { return op::add_sinusoid(ctx, x, first, base); }
+};
+
+}  // namespace eigenformer

@@ -1,0 +1,51 @@
+// A stack of blocks, with a final norm where the arrangement needs one: Encoder and Decoder.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "eigenformer/block/decoder_block.hpp"
+#include "eigenformer/block/encoder_block.hpp"
+#include "eigenformer/core/visit.hpp"
+
+namespace eigenformer {
+
+struct StackConfig {
+  Index layers = 6;                 ///< L
+  BlockConfig block{};
+  std::optional<bool> final_norm{};  ///< none: as the arrangement needs it (Pre-LN does)
+};
+
+/// x (B, N, D) through L blocks; further arguments go to every block.
+template <class BlockType>
+struct Stack {
+  using Block = BlockType;
+  using Norm = typename Block::Residual::Norm;
+  using T = typename Block::T;
+
+  std::vector<Block> blocks;
+  std::optional<Norm> norm;  // (D)
+
+  explicit Stack(const StackConfig& config) {
+    require(config.layers >= 0, "stack", "cannot have ", config.layers, " layers");
+    for (Index i = 0; i < config.layers; ++i) blocks.emplace_back(config.block);
+    if (config.final_norm.value_or(Block::Residual::needs_final_norm)) norm.emplace(typename Norm::Config{config.block.width});
+  }
+
+  static void visit(auto&& f, auto&... m) {
+    f("blocks", m.blocks...);
+    f("norm", m.norm...);
+  }
+
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const auto&... arguments) const {
+    for (const Block& block : blocks) x = ctx.keep_result<T>(x.shape(), [&] { return block(ctx, x, arguments...); });
+    return norm ? (*norm)(ctx, x) : x;
+  }
+};
+
+template <class ResidualType = PostNorm<float>>
+using Encoder = Stack<EncoderBlock<ResidualType>>;
+template <class ResidualType = PostNorm<float>>
+using Decoder = Stack<DecoderBlock<ResidualType>>;
+
+}  // namespace eigenformer

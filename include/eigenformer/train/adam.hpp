@@ -1,0 +1,38 @@
+// Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019) over (model, gradient, first and second moment).
+#pragma once
+
+#include <cmath>
+#include <string>
+
+#include "eigenformer/core/context.hpp"
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/kernel/adam.hpp"
+
+namespace eigenformer {
+
+/// The defaults are the Transformer paper's (section 5.3). decay > 0 makes it AdamW: decoupled, on matrices only.
+struct AdamConfig {
+  double beta1 = 0.9, beta2 = 0.98, epsilon = 1e-9;
+  double decay = 0;
+};
+
+/// Step number `step` ≥ 1; the gradient is multiplied by gradient_scale first.
+template <class Model>
+void adam(const Threads& threads, const AdamConfig& config, Index step, double learning_rate, double gradient_scale, Model& model,
+          const Model& gradient, Model& first, Model& second) {
+  require(step >= 1, "adam", "steps count from 1, not ", step);
+  require(config.beta1 >= 0 && config.beta1 < 1 && config.beta2 >= 0 && config.beta2 < 1 && config.epsilon >= 0 && config.decay >= 0,
+          "adam", "beta ", config.beta1, ", ", config.beta2, ", epsilon ", config.epsilon, ", decay ", config.decay, " make no sense");
+  const auto power = static_cast<double>(step);
+  walk(
+      [&](const std::string&, const Leaf& leaf, auto& weight, const auto& slope, auto& m, auto& v) {
+        const kernel::AdamStep at{.beta1 = config.beta1, .beta2 = config.beta2, .epsilon = config.epsilon,
+                                  .learning_rate = learning_rate, .decay = leaf.decay == Decay::yes ? config.decay : 0,
+                                  .gradient_scale = gradient_scale, .correction1 = 1 - std::pow(config.beta1, power),
+                                  .correction2 = 1 - std::pow(config.beta2, power)};
+        kernel::adam_step(threads, at, weight.size(), weight.data(), slope.data(), m.data(), v.data());
+      },
+      model, gradient, first, second);
+}
+
+}  // namespace eigenformer

@@ -1,0 +1,120 @@
+// Trainer: the training loop's state and its two moves, accumulate() and step().
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "eigenformer/core/context.hpp"
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/op/cross_entropy.hpp"
+#include "eigenformer/train/adam.hpp"
+#include "eigenformer/train/clip.hpp"
+#include "eigenformer/train/schedule.hpp"
+
+namespace eigenformer {
+
+struct TrainerConfig {
+  AdamConfig adam{};
+  std::function<double(Index)> learning_rate = WarmUp{};  ///< of step 1, 2, …
+  std::optional<double> clip{};                           ///< limit of the gradient's norm
+  std::uint64_t seed = 0;                                 ///< of dropout
+};
+
+/// What a step did.
+struct StepReport {
+  Index step = 0;            ///< steps taken so far
+  double loss = 0;           ///< mean per token
+  Index tokens = 0;          ///< that counted in the loss
+  double gradient_norm = 0;  ///< of the mean loss, before clipping
+  double learning_rate = 0;
+  bool skipped = false;  ///< no tokens, or a gradient that is not finite: nothing was changed
+};
+
+/// Owns the model and all that is needed to go on exactly where it stopped: visit() lists weights, moments and counters.
+template <class Model>
+class Trainer {
+ public:
+  Model model;
+  Model first_moment, second_moment;
+  Tensor<std::int64_t, 1> counters{Shape{2}};  // steps taken, seed of dropout
+
+  Trainer(Model initial, TrainerConfig config, Threads threads = {})
+      : model(std::move(initial)), first_moment(zeros_like(model)), second_moment(first_moment), config_(std::move(config)),
+        gradient_(first_moment), ctx_(std::move(threads)) {
+    counters(1) = static_cast<std::int64_t>(config_.seed);
+    tape_.watch(model, gradient_);
+    ctx_.tape = &tape_;
+    ctx_.random = &random_;
+  }
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  static void visit(auto&& f, auto&... m) {
+    f("model", m.model...);
+    f("first_moment", m.first_moment...);
+    f("second_moment", m.second_moment...);
+    f(Leaf{"counters"}, m.counters...);
+  }
+
+  Index steps() const { return static_cast<Index>(counters(0)); }
+  const Model& gradient() const { return gradient_; }  ///< of the summed loss, so far
+
+  /// Adds the gradient of one (micro-)batch; loss(ctx, model) computes it and returns a Loss. Several calls before a
+  /// step() make one batch of all their tokens.
+  template <class F>
+  void accumulate(F&& loss) {
+    if (!pending_) random_ = {static_cast<std::uint64_t>(counters(1)), static_cast<std::uint32_t>(steps() + 1), 0};
+    pending_ = true;
+    const auto clean = finally([&] { ctx_.reset(); });
+    const Loss result = loss(ctx_, std::as_const(model));
+    if (result.tokens == 0) return;
+    loss_ += result.sum[0];
+    tokens_ += result.tokens;
+    backward(ctx_, result.sum, 1.0);
+  }
+
+  /// One optimiser step on the mean over all tokens accumulated since the last; then starts anew.
+  StepReport step() {
+    StepReport report{.step = steps(), .loss = tokens_ > 0 ? loss_ / static_cast<double>(tokens_) : 0, .tokens = tokens_, .skipped = true};
+    if (tokens_ > 0) {
+      report.gradient_norm = global_norm(ctx_, gradient_) / static_cast<double>(tokens_);
+      if (std::isfinite(report.gradient_norm)) {
+        report.learning_rate = config_.learning_rate(steps() + 1);
+        const double clip = config_.clip ? clip_factor(report.gradient_norm, *config_.clip) : 1;
+        adam(ctx_.threads, config_.adam, steps() + 1, report.learning_rate, clip / static_cast<double>(tokens_), model, gradient_,
+             first_moment, second_moment);
+        report.step = static_cast<Index>(++counters(0));
+        report.skipped = false;
+      }
+      set_zero(gradient_);
+    }
+    loss_ = 0;
+    tokens_ = 0;
+    pending_ = false;
+    return report;
+  }
+
+ private:
+  template <class F>
+  static auto finally(F f) {
+    struct Guard {
+      F f;
+      ~Guard() { f(); }
+    };
+    return Guard{std::move(f)};
+  }
+
+  TrainerConfig config_;
+  Model gradient_;
+  Context ctx_;
+  Tape tape_;
+  Random random_;
+  double loss_ = 0;
+  Index tokens_ = 0;
+  bool pending_ = false;
+};
+
+}  // namespace eigenformer
