@@ -19,6 +19,10 @@
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/decode/greedy.hpp"
+#if __has_include(<nlohmann/json.hpp>)
+#include "eigenformer/io/checkpoint.hpp"
+#include "eigenformer/io/safetensors.hpp"
+#endif
 #include "eigenformer/kernel/activation.hpp"
 #include "eigenformer/kernel/adam.hpp"
 #include "eigenformer/kernel/attention.hpp"
@@ -29,6 +33,7 @@
 #include "eigenformer/kernel/mask.hpp"
 #include "eigenformer/kernel/norm.hpp"
 #include "eigenformer/kernel/row.hpp"
+#include "eigenformer/kernel/simd.hpp"
 #include "eigenformer/kernel/sinusoid.hpp"
 #include "eigenformer/kernel/softmax.hpp"
 #include "eigenformer/layer/attention/attention.hpp"

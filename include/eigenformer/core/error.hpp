@@ -1,6 +1,7 @@
 // Errors: one exception type, thrown at the boundaries (constructors, op entry, files) before anything is changed.
 #pragma once
 
+#include <charconv>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -25,15 +26,11 @@ template <class Part>
 std::string error_part(const Part& part) {
   if constexpr (std::is_same_v<Part, bool>) {
     return part ? "true" : "false";
+  } else if constexpr (std::is_floating_point_v<Part>) {
+    char digits[64];  // the fewest that tell it from its neighbours
+    return {digits, std::to_chars(digits, digits + sizeof digits, part).ptr};
   } else if constexpr (std::is_arithmetic_v<Part>) {
-    std::string text = std::to_string(part);
-    if constexpr (std::is_floating_point_v<Part>) {  // "0.100000" reads as "0.1"
-      if (text.find('.') != std::string::npos) {
-        text.erase(text.find_last_not_of('0') + 1);
-        if (text.back() == '.') text.pop_back();
-      }
-    }
-    return text;
+    return std::to_string(part);
   } else if constexpr (std::is_convertible_v<const Part&, std::string_view>) {
     return std::string(std::string_view(part));
   } else {

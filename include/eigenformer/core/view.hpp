@@ -7,6 +7,7 @@
 #include <iterator>
 #include <ranges>
 #include <type_traits>
+#include <utility>
 
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/scalar.hpp"
@@ -20,6 +21,11 @@ using MatrixMap = Eigen::Map<
     std::conditional_t<std::is_const_v<T>, const Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>,
                        Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>,
     Eigen::Unaligned, Eigen::OuterStride<>>;
+
+/// An Eigen object that lies in memory row by row.
+template <class Matrix>
+concept RowMajorMatrix = std::derived_from<Matrix, Eigen::DenseBase<Matrix>> && (Matrix::Flags & Eigen::DirectAccessBit) != 0 &&
+                         (Matrix::Flags & Eigen::RowMajorBit) != 0 && Matrix::InnerStrideAtCompileTime == 1;
 
 /// Rank extents over memory that it does not own; the last axis is contiguous, the others have any stride (0 repeats).
 /// Trivially copyable. View<T> converts to View<const T>; a null view (`!view`) stands for "not given".
@@ -50,17 +56,11 @@ class View {
              std::convertible_to<std::remove_reference_t<std::ranges::range_reference_t<Range>> (*)[], T (*)[]>)
   constexpr View(Range&& range) : View(std::ranges::data(range), Shape<1>{static_cast<Index>(std::ranges::size(range))}) {}
 
-  /// A row-major Eigen matrix, map or reference, without a copy.
-  template <class Derived>
-    requires(Rank == 2 && (Derived::Flags & Eigen::DirectAccessBit) && Derived::IsRowMajor &&
-             std::same_as<typename Derived::Scalar, Value> && std::is_const_v<T>)
-  View(const Eigen::PlainObjectBase<Derived>& matrix)
-      : data_(matrix.data()), shape_{matrix.rows(), matrix.cols()}, strides_{matrix.outerStride(), 1} {}
-  template <class Derived>
-    requires(Rank == 2 && (Derived::Flags & Eigen::DirectAccessBit) && Derived::IsRowMajor &&
-             std::same_as<typename Derived::Scalar, T>)
-  View(Eigen::PlainObjectBase<Derived>& matrix)
-      : data_(matrix.data()), shape_{matrix.rows(), matrix.cols()}, strides_{matrix.outerStride(), 1} {}
+  /// A row-major Eigen matrix, map, reference or block, without a copy.
+  template <class Matrix>
+    requires(Rank == 2 && RowMajorMatrix<std::remove_cvref_t<Matrix>> &&
+             std::convertible_to<std::remove_pointer_t<decltype(std::declval<Matrix&>().data())> (*)[], T (*)[]>)
+  View(Matrix&& matrix) : View(matrix.data(), Shape<2>{matrix.rows(), matrix.cols()}, Shape<2>{matrix.outerStride(), 1}) {}
 
   constexpr operator View<const T, Rank>() const
     requires(!std::is_const_v<T>)

@@ -1,49 +1,251 @@
-// Products with a weight (Out, In): y = x·wᵀ + b and its two derivatives.
+// Matrix products in register tiles. The right factor is repacked into panels, k-major and as wide as the tile; the left
+// one is read in place or, where its k axis is strided, from a packed copy. Every element of the result is one chain of
+// fused multiply-adds over k = 0, 1, 2, …, whatever tile, edge, block or thread computes it: that is the bit guarantee.
 #pragma once
 
 #include <Eigen/Core>
+#include <algorithm>
+#include <cstring>
 
+#include "eigenformer/core/arena.hpp"
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
+#include "eigenformer/kernel/row.hpp"
+#include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel {
+namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
-inline constexpr Index linear_grain = 64;  // rows of a piece
+/// rows × vectors accumulators, `vectors` registers of the right factor and one of the left fill the register file.
+template <Real T>
+struct Tile {
+#if defined(__AVX512F__) || defined(__ARM_NEON)
+  static constexpr int rows = 6, vectors = 4;  // 32 registers
+#else
+  static constexpr int rows = 4, vectors = 3;  // 16 registers
+#endif
+  static constexpr Index width = vectors * Vec<T>::lanes;
+};
 
-/// y (M, Out) = x (M, In) · w (Out, In)ᵀ + bias (Out), which may be null.
-template <class T>
-void linear_forward(const Threads& threads, ConstView<T, 2> x, ConstView<T, 2> weight, ConstView<T, 1> bias, View<T, 2> y) {
-  const auto w = weight.matrix();
-  threads.parallel_for(x.rows(), linear_grain, [&](Index begin, Index end) {
-    auto rows = y.slice(0, begin, end - begin).matrix();
-    rows.noalias() = x.slice(0, begin, end - begin).matrix() * w.transpose();
-    if (bias) rows.rowwise() += Eigen::Map<const Eigen::Matrix<T, 1, Eigen::Dynamic>>(bias.data(), bias.size());
+inline constexpr Index depth_block = 512;  // a panel's block stays in the second-level cache
+inline constexpr Index row_block = 96;     // a multiple of both tile heights
+inline constexpr Index panel_block = 2;    // panels that one task computes
+
+/// The right factor B (K, N): panel p holds columns p·width … of all K rows, one row after the other, zero beyond N.
+template <Real T>
+struct Panels {
+  const T* data;
+  Index depth, width;  // K, N
+
+  Index count() const { return (width + Tile<T>::width - 1) / Tile<T>::width; }
+  const T* at(Index panel, Index k) const { return data + (panel * depth + k) * Tile<T>::width; }
+  static Index size(Index depth, Index width) { return (width + Tile<T>::width - 1) / Tile<T>::width * Tile<T>::width * depth; }
+};
+
+/// The left factor A (M, K) by rows m: element (m, k) at data[m·row_stride + k·k_stride]; or packed by groups of
+/// rows that make a tile, k-major within each (`packed`).
+template <Real T>
+struct Left {
+  const T* data;
+  Index rows, depth, row_stride;
+  bool packed = false;
+};
+
+namespace detail {
+
+/// Tiles of nearly equal height cover [0, rows); the i-th begins here.
+template <Real T>
+struct RowGroups {
+  Index rows, count = (rows + Tile<T>::rows - 1) / Tile<T>::rows;
+  Index begin(Index i) const { return rows * i / count; }
+};
+
+/// c (Rows, width) = [c +] a·b for `width` ≤ Vectors·lanes columns.
+template <class T, int Rows, int Vectors>
+void tile(Index depth, const T* a, Index row_stride, Index k_stride, const T* b, T* c, Index c_stride, bool add, Index width) {
+  using V = Vec<T>;
+  const Index last = width - (Vectors - 1) * V::lanes;
+  V sums[static_cast<std::size_t>(Rows * Vectors)];
+  unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA {
+    constexpr int i = n / Vectors, j = n % Vectors;
+    const T* const from = c + i * c_stride + j * V::lanes;
+    if (!add) sums[n] = V(T{0});
+    else sums[n] = j + 1 < Vectors || last == V::lanes ? V::load(from) : V::load(from, last);
+  });
+  for (Index k = 0; k < depth; ++k, a += k_stride, b += Tile<T>::width) {
+    V right[static_cast<std::size_t>(Vectors)];
+    unroll<Vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
+      right[j] = V::load(b + j * V::lanes);
+      right[j].keep();
+    });
+    unroll<Rows>([&](auto i) EIGENFORMER_INLINE_LAMBDA {
+      const V left(a[i * row_stride]);
+      unroll<Vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[i * Vectors + j] = fma(left, right[j], sums[i * Vectors + j]); });
+    });
+  }
+  unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA {
+    constexpr int i = n / Vectors, j = n % Vectors;
+    T* const to = c + i * c_stride + j * V::lanes;
+    if (j + 1 < Vectors || last == V::lanes) sums[n].store(to);
+    else sums[n].store(to, last);
   });
 }
 
-/// dx (M, In) ← dy (M, Out) · w (Out, In)
-template <class T>
-void linear_backward_input(const Threads& threads, ConstView<T, 2> dy, ConstView<T, 2> weight, Gradient<T, 2> dx) {
-  if (!dx) return;
-  const auto w = weight.matrix();
-  threads.parallel_for(dy.rows(), linear_grain, [&](Index begin, Index end) {
-    dx.put(dx.view.slice(0, begin, end - begin).matrix().noalias(), dy.slice(0, begin, end - begin).matrix() * w);
-  });
+/// The tile of the right height and number of vectors.
+template <class T, int Rows = Tile<T>::rows, int Vectors = Tile<T>::vectors>
+void any_tile(Index rows, Index depth, const T* a, Index row_stride, Index k_stride, const T* b, T* c, Index c_stride, bool add,
+              Index width) {
+  if constexpr (Rows > 1)
+    if (rows < Rows) return any_tile<T, Rows - 1, Vectors>(rows, depth, a, row_stride, k_stride, b, c, c_stride, add, width);
+  if constexpr (Vectors > 1)
+    if (width <= (Vectors - 1) * Vec<T>::lanes)
+      return any_tile<T, Rows, Vectors - 1>(rows, depth, a, row_stride, k_stride, b, c, c_stride, add, width);
+  tile<T, Rows, Vectors>(depth, a, row_stride, k_stride, b, c, c_stride, add, width);
 }
 
-/// dw (Out, In) ← dyᵀ · x; dbias (Out) ← Σ over rows of dy
+}  // namespace detail
+
+/// Packs B (K, N) as it lies.
 template <class T>
-void linear_backward_weight(const Threads& threads, ConstView<T, 2> dy, ConstView<T, 2> x, Gradient<T, 2> dweight,
-                            Gradient<T, 1> dbias) {
-  threads.parallel_for(dy.width(), linear_grain, [&](Index begin, Index end) {
-    const auto columns = dy.slice(1, begin, end - begin).matrix();
-    if (dweight) dweight.put(dweight.view.slice(0, begin, end - begin).matrix().noalias(), columns.transpose() * x.matrix());
-    if (dbias) {
-      Eigen::Map<Eigen::Matrix<T, 1, Eigen::Dynamic>> sums(dbias.view.data() + begin, end - begin);
-      dbias.put(sums, columns.colwise().sum());
+Panels<T> pack_panels(const Threads& threads, ConstView<T, 2> b, T* to) {
+  constexpr Index width = Tile<T>::width;
+  const Panels<T> panels{to, b.extent(0), b.extent(1)};
+  threads.parallel_for(panels.count(), row_grain(panels.depth * width), [&](Index begin, Index end) {
+    for (Index p = begin; p < end; ++p) {
+      const Index count = (std::min)(width, panels.width - p * width);
+      T* out = to + p * panels.depth * width;
+      for (Index k = 0; k < panels.depth; ++k, out += width) {
+        std::memcpy(out, b.row(k) + p * width, static_cast<std::size_t>(count) * sizeof(T));
+        std::fill_n(out + count, width - count, T{0});
+      }
+    }
+  });
+  return panels;
+}
+
+/// Packs B = wᵀ for w (N, K).
+template <class T>
+Panels<T> pack_panels_transposed(const Threads& threads, ConstView<T, 2> w, T* to) {
+  constexpr Index width = Tile<T>::width, lanes = Vec<T>::lanes;
+  const Panels<T> panels{to, w.extent(1), w.extent(0)};
+  threads.parallel_for(panels.count(), row_grain(panels.depth * width), [&](Index begin, Index end) {
+    for (Index p = begin; p < end; ++p) {
+      for (Index column = 0; column < width; column += lanes) {
+        const Index first = p * width + column, count = std::clamp(panels.width - first, Index{0}, lanes);
+        T* const out = to + p * panels.depth * width + column;
+        Index k = 0;
+        if (count == lanes) {
+          for (; k + lanes <= panels.depth; k += lanes) {
+            Vec<T> block[static_cast<std::size_t>(lanes)];
+            for (Index i = 0; i < lanes; ++i) block[i] = Vec<T>::load(w.row(first + i) + k);
+            transpose(block);
+            for (Index i = 0; i < lanes; ++i) block[i].store(out + (k + i) * width);
+          }
+        }
+        for (; k < panels.depth; ++k) {
+          for (Index i = 0; i < count; ++i) out[k * width + i] = w.row(first + i)[k];
+          std::fill_n(out + k * width + count, lanes - count, T{0});
+        }
+      }
+    }
+  });
+  return panels;
+}
+
+/// Packs A = xᵀ for x (K, M): the rows of each tile side by side for every k.
+template <class T>
+Left<T> pack_left_transposed(const Threads& threads, ConstView<T, 2> x, T* to) {
+  const Index depth = x.extent(0), rows = x.extent(1);
+  const detail::RowGroups<T> groups{rows};
+  threads.parallel_for(groups.count, row_grain(depth * Tile<T>::rows), [&](Index begin, Index end) {
+    for (Index k = 0; k < depth; ++k)
+      for (Index g = begin; g < end; ++g) {
+        const Index first = groups.begin(g), count = groups.begin(g + 1) - first;
+        std::memcpy(to + first * depth + k * count, x.row(k) + first, static_cast<std::size_t>(count) * sizeof(T));
+      }
+  });
+  return {to, rows, depth, 1, true};
+}
+
+/// C (M, N) = [C +] A·B, then finish(row, column, pointer, count) on every finished piece of a row of C.
+template <class T, class Finish>
+void multiply(const Threads& threads, const Left<T>& a, const Panels<T>& b, View<T, 2> c, bool add, Finish&& finish) {
+  constexpr Index width = Tile<T>::width;
+  const detail::RowGroups<T> groups{a.rows};
+  const Index per_block = row_block / Tile<T>::rows;
+  const Index row_blocks = (groups.count + per_block - 1) / per_block, panel_blocks = (b.count() + panel_block - 1) / panel_block;
+  const Index work = (std::min)(a.rows, row_block) * panel_block * width * a.depth;  // of a task
+  threads.parallel_for(row_blocks * panel_blocks, 500000 / (std::max)(work, Index{1}), [&](Index begin, Index end) {
+    for (Index task = begin; task < end; ++task) {
+      const Index first_group = task % row_blocks * per_block, last_group = (std::min)(first_group + per_block, groups.count);
+      const Index first_panel = task / row_blocks * panel_block, last_panel = (std::min)(first_panel + panel_block, b.count());
+      for (Index p = first_panel; p < last_panel; ++p) {
+        const Index columns = (std::min)(width, b.width - p * width);
+        Index k = 0;
+        do {
+          const Index depth = (std::min)(depth_block, a.depth - k);
+          const bool done = k + depth == a.depth;
+          for (Index g = first_group; g < last_group; ++g) {
+            const Index row = groups.begin(g), rows = groups.begin(g + 1) - row;
+            T* const out = c.row(row) + p * width;
+            const T* const left = a.packed ? a.data + row * a.depth + k * rows : a.data + row * a.row_stride + k;
+            detail::any_tile<T>(rows, depth, left, a.row_stride, a.packed ? rows : 1, b.at(p, k), out, c.stride(0), add || k > 0, columns);
+            if (done)
+              for (Index i = 0; i < rows; ++i) finish(row + i, p * width, out + i * c.stride(0), columns);
+          }
+          k += depth;
+        } while (k < a.depth);
+      }
     }
   });
 }
 
-}  // namespace eigenformer::kernel
+/// A finish that does nothing.
+struct NoFinish {
+  void operator()(Index, Index, auto*, Index) const {}
+};
+
+/// Adds bias (N).
+template <Real T>
+struct AddBias {
+  const T* bias;
+  void operator()(Index, Index column, T* out, Index count) const {
+    for_vectors<T>(count, [&](Index i, auto n) { store(out + i, load(out + i, n) + load(bias + column + i, n), n); });
+  }
+};
+
+/// y (M, Out) = x (M, In) · weight (Out, In)ᵀ + bias (Out), which may be null.
+template <class T>
+void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, ConstView<T, 1> bias, View<T, 2> y) {
+  const auto panels = pack_panels_transposed<T>(threads, weight, arena.allocate<T>(Panels<T>::size(x.width(), y.width())));
+  const Left<T> left{x.data(), x.rows(), x.width(), x.stride(0)};
+  if (bias) multiply(threads, left, panels, y, false, AddBias<T>{bias.data()});
+  else multiply(threads, left, panels, y, false, NoFinish{});
+}
+
+/// dx (M, In) ← dy (M, Out) · weight (Out, In)
+template <class T>
+void linear_backward_input(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> weight, Gradient<T, 2> dx) {
+  if (!dx) return;
+  const auto panels = pack_panels<T>(threads, weight, arena.allocate<T>(Panels<T>::size(dy.width(), dx.view.width())));
+  multiply(threads, Left<T>{dy.data(), dy.rows(), dy.width(), dy.stride(0)}, panels, dx.view, dx.add, NoFinish{});
+}
+
+/// dweight (Out, In) ← dyᵀ · x; dbias (Out) ← Σ over rows of dy
+template <class T>
+void linear_backward_weight(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> x, Gradient<T, 2> dweight,
+                            Gradient<T, 1> dbias) {
+  if (dweight) {
+    const auto panels = pack_panels<T>(threads, x, arena.allocate<T>(Panels<T>::size(x.rows(), x.width())));
+    const auto left = pack_left_transposed<T>(threads, dy, arena.allocate<T>(dy.size()));
+    multiply(threads, left, panels, dweight.view, dweight.add, NoFinish{});
+  }
+  if (!dbias) return;
+  threads.parallel_for(dy.width(), 64, [&](Index begin, Index end) {
+    auto sums = row_map(dbias.view.data() + begin, end - begin);
+    if (!dbias.add) sums.setZero();
+    for (Index i = 0; i < dy.rows(); ++i) sums += row_map(dy.row(i) + begin, end - begin);
+  });
+}
+
+}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD

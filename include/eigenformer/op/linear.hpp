@@ -15,10 +15,16 @@ ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, std::type_identity
   require(x.width() == weight.extent(1), "linear", "input ", x.shape(), " does not fit a weight of ", weight.shape());
   require(!bias || bias.size() == weight.extent(0), "linear", "bias ", bias.shape(), " does not fit a weight of ", weight.shape());
   const View<T, Rank> y = ctx.output<T>(x.shape().with_width(weight.extent(0)));
-  kernel::linear_forward<T>(ctx.threads, x.flat(), weight, bias, y.flat());
+  {
+    const auto scratch = ctx.scratch();
+    kernel::linear_forward<T>(ctx.threads, ctx.arena, x.flat(), weight, bias, y.flat());
+  }
   ctx.record(y, [=](Context& back, ConstView<T, Rank> dy) {
-    kernel::linear_backward_input(back.threads, dy.flat(), weight, back.gradient(x).flat());
-    kernel::linear_backward_weight(back.threads, dy.flat(), x.flat(), back.gradient(weight), back.gradient(bias));
+    const auto dx = back.gradient(x).flat(), dweight = back.gradient(weight);
+    const auto dbias = back.gradient(bias);
+    const auto scratch = back.scratch();
+    kernel::linear_backward_input<T>(back.threads, back.arena, dy.flat(), weight, dx);
+    kernel::linear_backward_weight<T>(back.threads, back.arena, dy.flat(), x.flat(), dweight, dbias);
   });
   return y;
 }

@@ -1,0 +1,551 @@
+// Safetensors files (https://github.com/huggingface/safetensors): a little-endian 64-bit header length, a JSON header
+//
+//   {"__metadata__": {"key": "value"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
+//
+// padded with spaces, then the elements, row-major. Every rule of the reference implementation is enforced, and the ones
+// that only its text states: no key twice, no field but these.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <ios>
+#include <istream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+#include <random>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "eigenformer/core/error.hpp"
+#include "eigenformer/core/scalar.hpp"
+#include "eigenformer/core/tensor.hpp"
+#include "eigenformer/core/view.hpp"
+
+namespace eigenformer {
+
+/// The free text of a file.
+using Metadata = std::map<std::string, std::string>;
+
+/// What a file says about one of its tensors.
+struct StoredTensor {
+  std::string_view dtype;            ///< as the format spells it: "F32", "BF16", …
+  std::vector<Index> shape;          ///< empty for a single number
+  std::uint64_t begin = 0, end = 0;  ///< bytes, counted from the end of the header
+};
+using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
+
+namespace detail {
+
+static_assert(std::endian::native == std::endian::little, "safetensors are little-endian, and so must be the machine");
+
+inline constexpr std::uint64_t longest_header = 100'000'000;  // as in the reference implementation
+
+struct Half {
+  std::uint16_t bits;
+};
+struct BrainFloat {
+  std::uint16_t bits;
+};
+struct Boolean {
+  std::uint8_t byte;
+};
+
+struct Dtype {
+  std::string_view name;
+  std::uint64_t bits;
+};
+inline constexpr Dtype dtypes[] = {
+    {"BOOL", 8},     {"U8", 8},      {"I8", 8},          {"U16", 16},        {"I16", 16},   {"U32", 32},   {"I32", 32},
+    {"U64", 64},     {"I64", 64},    {"F16", 16},        {"BF16", 16},       {"F32", 32},   {"F64", 64},   {"C64", 64},
+    {"F8_E4M3", 8},  {"F8_E5M2", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F8_E8M0", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6},
+    {"F4", 4}};
+
+inline const Dtype* find_dtype(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(dtypes), std::end(dtypes), [&](const Dtype& d) { return d.name == name; });
+  return found == std::end(dtypes) ? nullptr : found;
+}
+
+/// f(a value of the type that holds an element of this dtype), if we have one.
+template <class F>
+void with_stored_type(std::string_view dtype, F&& f) {
+  if (dtype == "F32") f(float{});
+  else if (dtype == "F64") f(double{});
+  else if (dtype == "F16") f(Half{});
+  else if (dtype == "BF16") f(BrainFloat{});
+  else if (dtype == "I64") f(std::int64_t{});
+  else if (dtype == "I32") f(std::int32_t{});
+  else if (dtype == "I16") f(std::int16_t{});
+  else if (dtype == "I8") f(std::int8_t{});
+  else if (dtype == "U64") f(std::uint64_t{});
+  else if (dtype == "U32") f(std::uint32_t{});
+  else if (dtype == "U16") f(std::uint16_t{});
+  else if (dtype == "U8") f(std::uint8_t{});
+  else if (dtype == "BOOL") f(Boolean{});
+}
+
+template <class T>
+constexpr std::string_view dtype_of() {
+  if constexpr (std::same_as<T, bool>) {
+    return "BOOL";
+  } else if constexpr (std::floating_point<T>) {
+    static_assert(Real<T>);
+    return sizeof(T) == 4 ? "F32" : "F64";
+  } else {
+    static_assert(std::integral<T>);
+    constexpr std::string_view names[] = {"U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64"};
+    return names[2 * (std::bit_width(sizeof(T)) - 1) + (std::signed_integral<T> ? 1 : 0)];
+  }
+}
+
+template <class T>
+concept Integer = std::integral<T> && !std::same_as<T, bool>;
+
+/// Whether elements stored as S may be read as T: reals as reals, integers as integers, booleans as booleans.
+template <class T, class S>
+inline constexpr bool reads_as = std::same_as<T, bool> ? std::same_as<S, Boolean>
+                                 : Integer<T>          ? Integer<S>
+                                                       : !Integer<S> && !std::same_as<S, Boolean>;
+
+template <class T>
+bool readable(std::string_view dtype) {
+  bool result = false;
+  with_stored_type(dtype, [&](auto stored) { result = reads_as<T, decltype(stored)>; });
+  return result;
+}
+
+inline float widen(BrainFloat x) { return std::bit_cast<float>(std::uint32_t{x.bits} << 16); }
+inline float widen(Half x) {
+  const std::uint32_t sign = std::uint32_t{x.bits} >> 15 << 31, exponent = x.bits >> 10 & 0x1fu, fraction = x.bits & 0x3ffu;
+  if (exponent == 0) return std::copysign(static_cast<float>(fraction) * 0x1p-24f, std::bit_cast<float>(sign));
+  const std::uint32_t rebiased = exponent == 0x1f ? 0xff : exponent + 112;
+  return std::bit_cast<float>(sign | rebiased << 23 | fraction << 13);
+}
+inline float widen(float x) { return x; }
+inline double widen(double x) { return x; }
+
+/// Whether the stored element is a value of T.
+template <class T, class S>
+bool convert(S stored, T& value) {
+  if constexpr (std::same_as<S, Boolean>) {
+    value = stored.byte == 1;
+    return stored.byte <= 1;
+  } else if constexpr (Integer<S>) {
+    value = static_cast<T>(stored);
+    return std::in_range<T>(stored);
+  } else {
+    value = static_cast<T>(widen(stored));
+    return true;
+  }
+}
+
+inline std::string shape_text(const std::vector<Index>& shape) {
+  std::string text = "(";
+  for (const Index extent : shape) text.append(text.size() > 1 ? ", " : "").append(std::to_string(extent));
+  return text + ")";
+}
+
+/// Whether a stored shape is this one; a single number counts as one axis of length 1.
+template <int Rank>
+bool same_shape(const std::vector<Index>& stored, const Shape<Rank>& shape) {
+  if (Rank == 1 && stored.empty()) return shape[0] == 1;
+  return std::equal(stored.begin(), stored.end(), shape.extents, shape.extents + Rank);
+}
+
+/// Follows the JSON parser through a header and stops it at whatever is not in the format: a hostile header builds no tree.
+class HeaderParser {
+ public:
+  HeaderParser(Metadata& metadata, StoredTensors& tensors) : metadata_(metadata), tensors_(tensors) {}
+
+  /// What is wrong; empty if nothing is.
+  std::string parse(const std::string& header) {
+    if (header.empty() || header.front() != '{') return "the header does not begin with '{'";
+    if (header.find('\0') != std::string::npos) return "the header contains a NUL byte";  // where the parser would stop
+    if (!nlohmann::json::sax_parse(header, this) && problem_.empty()) problem_ = "the header is malformed";
+    return problem_;
+  }
+
+  bool start_object(std::size_t) {
+    if (place_ == Place::outside) return go(Place::file);
+    if (place_ != Place::file || awaited_ == Value::none) return unexpected("an object");
+    return go(awaited_ == Value::metadata ? Place::metadata : Place::tensor);
+  }
+  bool key(std::string& name) {
+    if (place_ == Place::file) {
+      name_ = name;
+      awaited_ = name == "__metadata__" ? Value::metadata : Value::tensor;
+      if (awaited_ == Value::metadata) return !std::exchange(metadata_seen_, true) || problem("__metadata__ occurs twice");
+      const auto [place, is_new] = tensors_.try_emplace(name);
+      tensor_ = &place->second;
+      dtype_seen_ = shape_seen_ = offsets_seen_ = false;
+      return is_new || problem(here() + " occurs twice");
+    }
+    if (place_ == Place::metadata) {
+      name_ = name;
+      awaited_ = Value::text;
+      return !metadata_.contains(name) || problem("the key " + quoted(name) + " of __metadata__ occurs twice");
+    }
+    const auto field = [&](Value value, bool& seen) {
+      awaited_ = value;
+      return !std::exchange(seen, true) || problem(here() + " has two fields " + quoted(name));
+    };
+    if (name == "dtype") return field(Value::dtype, dtype_seen_);
+    if (name == "shape") return field(Value::shape, shape_seen_);
+    if (name == "data_offsets") return field(Value::offsets, offsets_seen_);
+    return problem(here() + " has an unknown field " + quoted(name));
+  }
+  bool end_object() {
+    if (place_ == Place::tensor) {
+      const char* const missing = !dtype_seen_ ? "dtype" : !shape_seen_ ? "shape" : !offsets_seen_ ? "data_offsets" : nullptr;
+      if (missing) return problem(here() + " has no " + missing);
+    }
+    return go(place_ == Place::file ? Place::outside : Place::file);
+  }
+  bool start_array(std::size_t) {
+    if (place_ != Place::tensor || (awaited_ != Value::shape && awaited_ != Value::offsets)) return unexpected("an array");
+    place_ = Place::array;
+    offsets_.clear();
+    return true;
+  }
+  bool end_array() {
+    if (awaited_ == Value::offsets) {
+      if (offsets_.size() != 2) return problem(here() + " has " + std::to_string(offsets_.size()) + " data_offsets, not 2");
+      tensor_->begin = offsets_[0], tensor_->end = offsets_[1];
+    }
+    return go(Place::tensor);
+  }
+  bool string(std::string& text) {
+    if (place_ == Place::metadata && awaited_ == Value::text) {
+      metadata_.emplace(name_, std::move(text));
+      return go(Place::metadata);
+    }
+    if (place_ != Place::tensor || awaited_ != Value::dtype) return unexpected("a string");
+    const Dtype* const dtype = find_dtype(text);
+    if (!dtype) return problem(here() + " is of the unknown dtype " + quoted(text));
+    tensor_->dtype = dtype->name;
+    return go(Place::tensor);
+  }
+  bool number_unsigned(std::uint64_t number) {
+    if (place_ != Place::array) return unexpected("a number");
+    if (awaited_ == Value::offsets) {
+      if (offsets_.size() < 3) offsets_.push_back(number);
+      return true;
+    }
+    if (!std::in_range<Index>(number)) return problem(here() + " has an extent of " + std::to_string(number));
+    tensor_->shape.push_back(static_cast<Index>(number));
+    return true;
+  }
+  bool number_integer(std::int64_t) { return unexpected("a negative number"); }
+  bool number_float(double, const std::string&) { return unexpected("a number that is not a 64-bit integer"); }
+  bool boolean(bool) { return unexpected("a boolean"); }
+  bool null() { return unexpected("null"); }
+  bool binary(std::vector<std::uint8_t>&) { return unexpected("binary data"); }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) {
+    return problem("the header is not valid JSON at byte " + std::to_string(position));
+  }
+
+ private:
+  enum class Place { outside, file, metadata, tensor, array };
+  enum class Value { none, metadata, tensor, text, dtype, shape, offsets };
+
+  static std::string quoted(const std::string& text) { return "\"" + text.substr(0, 200) + "\""; }
+  std::string here() const { return "tensor " + quoted(name_); }
+  bool go(Place place) {
+    place_ = place;
+    awaited_ = Value::none;
+    return true;
+  }
+  bool problem(std::string text) {
+    problem_ = std::move(text);
+    return false;
+  }
+  bool unexpected(const char* what) {
+    const std::string place = name_.empty() ? "" : ", in or after " + quoted(name_);
+    return problem(std::string("the header has ") + what + " where none may be" + place);
+  }
+
+  Metadata& metadata_;
+  StoredTensors& tensors_;
+  std::string problem_, name_;
+  StoredTensor* tensor_ = nullptr;
+  std::vector<std::uint64_t> offsets_;
+  Place place_ = Place::outside;
+  Value awaited_ = Value::none;
+  bool metadata_seen_ = false, dtype_seen_ = false, shape_seen_ = false, offsets_seen_ = false;
+};
+
+/// Number of bytes of a tensor, or nothing if its shape overflows or does not fill whole bytes.
+inline std::optional<std::uint64_t> byte_count(const StoredTensor& tensor) {
+  constexpr Index limit = (std::numeric_limits<Index>::max)() / 64;
+  Index count = 1;
+  for (const Index extent : tensor.shape) {  // as if zeros were ones: strides are products too
+    if ((std::max)(extent, Index{1}) > limit / count) return {};
+    count *= (std::max)(extent, Index{1});
+  }
+  if (std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end()) return 0;
+  const std::uint64_t bits = static_cast<std::uint64_t>(count) * find_dtype(tensor.dtype)->bits;
+  return bits % 8 == 0 ? std::optional(bits / 8) : std::nullopt;
+}
+
+}  // namespace detail
+
+/// An open file: what it contains, and its elements on request. Use from one thread at a time.
+class Safetensors {
+ public:
+  /// Reads and checks the header. Errors name the file, the tensor and the reason; nothing is allocated on the word of
+  /// a file that is too short for it.
+  explicit Safetensors(const std::filesystem::path& path) : Safetensors(open(path), path.string()) {}
+
+  /// The same from any stream that can seek; `name` stands for it in errors.
+  Safetensors(std::unique_ptr<std::istream> stream, std::string name) : stream_(std::move(stream)), name_(std::move(name)) {
+    stream_->seekg(0, std::ios::end);
+    const std::streamoff end = stream_->tellg();
+    stream_->seekg(0);
+    check(stream_->good() && end >= 0, "there is no such file, or it cannot be read");
+    const auto size = static_cast<std::uint64_t>(end);
+    check(size >= 8, "the file has ", size, " bytes, too few for the length of a header");
+
+    unsigned char prefix[8];
+    get(prefix, 8);
+    std::uint64_t length = 0;
+    for (int i = 7; i >= 0; --i) length = length << 8 | prefix[i];
+    check(length <= detail::longest_header, "the header would be ", length, " bytes long, more than the format's limit of ",
+          detail::longest_header);
+    check(length <= size - 8, "the header would be ", length, " bytes long, but only ", size - 8, " follow");
+    std::string header(static_cast<std::size_t>(length), '\0');
+    get(header.data(), header.size());
+    const std::string problem = detail::HeaderParser(metadata_, tensors_).parse(header);
+    check(problem.empty(), problem);
+    data_ = 8 + length;
+    check_layout(size - data_);
+  }
+
+  const Metadata& metadata() const { return metadata_; }
+  const StoredTensors& tensors() const { return tensors_; }
+
+  /// Null if there is no such tensor.
+  const StoredTensor* find(std::string_view name) const {
+    const auto found = tensors_.find(name);
+    return found == tensors_.end() ? nullptr : &found->second;
+  }
+
+  /// Reads a tensor of this shape. Reals become float or double (F16 and BF16 exactly, F64 rounded to float), integers any
+  /// integer type that holds all of the values, booleans bool; other dtypes are an error, before `values` is touched.
+  template <class T, int Rank>
+  void read(std::string_view name, View<T, Rank> values) {
+    const StoredTensor& stored = readable<T>(name);
+    check(detail::same_shape(stored.shape, values.shape()), "tensor \"", name, "\" is of shape ", detail::shape_text(stored.shape),
+          ", not ", values.shape());
+    const auto rows = values.contiguous() ? View<T, 2>(values.data(), Shape<2>{1, values.size()}) : values.flat();
+    stream_->clear();
+    stream_->seekg(static_cast<std::streamoff>(data_ + stored.begin));
+    detail::with_stored_type(stored.dtype, [&](auto element) {
+      using S = decltype(element);
+      if constexpr (detail::reads_as<T, S>)
+        for (Index i = 0; i < rows.extent(0); ++i) read_row<S>(name, rows.row(i), rows.width());
+    });
+  }
+
+  /// The same as a new tensor; a single number is a tensor of shape (1).
+  template <class T, int Rank>
+  Tensor<T, Rank> read(std::string_view name) {
+    const StoredTensor& stored = readable<T>(name);
+    Shape<Rank> shape{};
+    const bool number = Rank == 1 && stored.shape.empty();
+    check(number || stored.shape.size() == static_cast<std::size_t>(Rank), "tensor \"", name, "\" is of shape ",
+          detail::shape_text(stored.shape), ", which has not ", Rank, Rank == 1 ? " axis" : " axes");
+    for (int axis = 0; axis < Rank; ++axis) shape[axis] = number ? 1 : stored.shape[static_cast<std::size_t>(axis)];
+    Tensor<T, Rank> values(shape);
+    read(name, values.view());
+    return values;
+  }
+
+ private:
+  template <class... Parts>
+  void check(bool holds, const Parts&... parts) const {
+    if (!holds) [[unlikely]]
+      fail("safetensors", name_, ": ", parts...);
+  }
+
+  static std::unique_ptr<std::istream> open(const std::filesystem::path& path) {
+    auto file = std::make_unique<std::ifstream>();
+    std::error_code ignored;  // a folder could be opened too
+    if (std::filesystem::is_regular_file(path, ignored)) file->open(path, std::ios::binary);
+    return file;
+  }
+
+  void get(void* bytes, std::size_t count) {
+    stream_->read(static_cast<char*>(bytes), static_cast<std::streamsize>(count));
+    check(stream_->good(), "cannot be read, or was cut off while being read");
+  }
+
+  void check_layout(std::uint64_t size) const {
+    using Named = std::pair<const std::string, StoredTensor>;
+    std::vector<const Named*> order;
+    order.reserve(tensors_.size());
+    for (const Named& tensor : tensors_) order.push_back(&tensor);
+    std::sort(order.begin(), order.end(), [](const Named* a, const Named* b) {
+      return std::tie(a->second.begin, a->second.end) < std::tie(b->second.begin, b->second.end);
+    });
+    std::uint64_t position = 0;
+    for (const Named* named : order) {
+      const auto& [name, tensor] = *named;
+      check(tensor.begin <= tensor.end, "tensor \"", name, "\" begins at ", tensor.begin, " and ends at ", tensor.end);
+      check(tensor.begin == position, "tensor \"", name, "\" begins at ", tensor.begin, ", but the one before ends at ", position);
+      check(tensor.end <= size, "tensor \"", name, "\" ends at ", tensor.end, ", but there are ", size, " bytes of data");
+      const auto bytes = detail::byte_count(tensor);
+      check(bytes.has_value(), "tensor \"", name, "\" of shape ", detail::shape_text(tensor.shape), " and dtype ", tensor.dtype,
+            " is too large, or does not fill whole bytes");
+      check(*bytes == tensor.end - tensor.begin, "tensor \"", name, "\" of shape ", detail::shape_text(tensor.shape), " and dtype ",
+            tensor.dtype, " needs ", *bytes, " bytes, not ", tensor.end - tensor.begin);
+      position = tensor.end;
+    }
+    check(position == size, "the tensors end at ", position, ", but there are ", size, " bytes of data");
+  }
+
+  template <class T>
+  const StoredTensor& readable(std::string_view name) const {
+    const StoredTensor* const stored = find(name);
+    check(stored != nullptr, "there is no tensor \"", name, "\"");
+    check(detail::readable<T>(stored->dtype), "tensor \"", name, "\" is of dtype ", stored->dtype, ", which cannot be read as ",
+          detail::dtype_of<T>());
+    return *stored;
+  }
+
+  template <class S, class T>
+  void read_row(std::string_view name, T* values, Index count) {
+    if constexpr (std::same_as<S, T>) {
+      get(values, static_cast<std::size_t>(count) * sizeof(T));
+    } else {
+      std::vector<S> buffer(static_cast<std::size_t>((std::min)(count, Index{1} << 14)));
+      for (Index done = 0; done < count;) {
+        const Index piece = (std::min)(count - done, static_cast<Index>(buffer.size()));
+        get(buffer.data(), static_cast<std::size_t>(piece) * sizeof(S));
+        for (Index i = 0; i < piece; ++i, ++done)
+          check(detail::convert(buffer[static_cast<std::size_t>(i)], values[done]), "element ", done, " of tensor \"", name,
+                "\" does not fit ", detail::dtype_of<T>());
+      }
+    }
+  }
+
+  std::unique_ptr<std::istream> stream_;
+  std::string name_;
+  Metadata metadata_;
+  StoredTensors tensors_;
+  std::uint64_t data_ = 0;  // where the elements begin
+};
+
+/// Collects views and writes them as one file. The same content gives the same bytes.
+class SafetensorsWriter {
+ public:
+  Metadata metadata;
+
+  /// The elements are read by write(): they must stay until then. Reals, integers or bool; all but the last axis may
+  /// have gaps, if they flatten to rows.
+  template <class T, int Rank>
+  void add(const std::string& name, View<T, Rank> values) {
+    using Value = std::remove_const_t<T>;
+    require(name != "__metadata__" && !items_.contains(name), "safetensors", "tensor \"", name, "\": the name is taken");
+    const auto rows = values.flat();
+    Item item{detail::dtype_of<Value>(), sizeof(Value), {}, static_cast<std::uint64_t>(values.size()) * sizeof(Value), {}};
+    item.shape.assign(values.shape().extents, values.shape().extents + Rank);
+    item.write = [rows](std::ostream& file) {
+      for (Index i = 0; i < rows.extent(0); ++i)
+        file.write(reinterpret_cast<const char*>(rows.row(i)), static_cast<std::streamsize>(sizeof(Value)) * rows.width());
+    };
+    items_.emplace(name, std::move(item));
+  }
+
+  /// Writes to a temporary file beside `path` and renames it: a failure is an Error, leaves nothing behind, and leaves a
+  /// file that was there as it was.
+  void write(const std::filesystem::path& path) const {
+    std::vector<const Named*> order;  // the widest elements first: then every tensor is aligned
+    for (const Named& item : items_) order.push_back(&item);
+    std::stable_sort(order.begin(), order.end(), [](const Named* a, const Named* b) { return a->second.width > b->second.width; });
+    const std::string header = header_of(order, path);
+
+    const Temporary temporary(path);
+    {
+      std::ofstream file(temporary.path, std::ios::binary | std::ios::trunc);
+      require(file.good(), "safetensors", path.string(), ": cannot create a file there");
+      char length[8];
+      for (int i = 0; i < 8; ++i) length[i] = static_cast<char>(static_cast<std::uint64_t>(header.size()) >> 8 * i & 0xff);
+      file.write(length, 8);
+      file.write(header.data(), static_cast<std::streamsize>(header.size()));
+      for (const Named* item : order) item->second.write(file);
+      file.close();
+      require(file.good(), "safetensors", path.string(), ": cannot be written, perhaps for lack of space");
+    }
+    std::error_code error;
+    std::filesystem::rename(temporary.path, path, error);
+    require(!error, "safetensors", path.string(), ": cannot be replaced: ", error.message());
+  }
+
+ private:
+  struct Item {
+    std::string_view dtype;
+    std::size_t width;  // bytes of an element
+    std::vector<Index> shape;
+    std::uint64_t bytes;
+    std::function<void(std::ostream&)> write;
+  };
+  using Named = std::pair<const std::string, Item>;
+
+  struct Temporary {
+    std::filesystem::path path;
+
+    explicit Temporary(std::filesystem::path beside) : path(std::move(beside)) {
+      std::random_device random;
+      path += "." + std::to_string(random()) + std::to_string(random()) + ".tmp";
+    }
+    ~Temporary() {
+      std::error_code ignored;
+      std::filesystem::remove(path, ignored);  // gone already if it was renamed
+    }
+    Temporary(const Temporary&) = delete;
+    Temporary& operator=(const Temporary&) = delete;
+  };
+
+  std::string header_of(const std::vector<const Named*>& order, const std::filesystem::path& path) const {
+    std::string header;
+    try {
+      if (!metadata.empty()) header = "\"__metadata__\":" + nlohmann::json(metadata).dump();
+      std::uint64_t begin = 0;
+      for (const auto* named : order) {
+        const auto& [name, item] = *named;
+        const std::uint64_t end = begin + item.bytes;
+        header.append(header.empty() ? "" : ",").append(nlohmann::json(name).dump()).append(":{\"dtype\":\"").append(item.dtype);
+        header.append("\",\"shape\":").append(nlohmann::json(item.shape).dump());
+        header.append(",\"data_offsets\":").append(nlohmann::json({begin, end}).dump()).append("}");
+        begin = end;
+      }
+    } catch (const nlohmann::json::exception&) {
+      fail("safetensors", path.string(), ": a name or a text of the metadata is not UTF-8");
+    }
+    header = "{" + header + "}";
+    header.resize((header.size() + 7) / 8 * 8, ' ');
+    require(header.size() <= detail::longest_header, "safetensors", path.string(), ": the header would be ", header.size(),
+            " bytes long, more than the format's limit of ", detail::longest_header);
+    return header;
+  }
+
+  std::map<std::string, Item> items_;
+};
+
+}  // namespace eigenformer

@@ -1,0 +1,156 @@
+// A vector register of T: a thin face over Eigen's packets, so that one kernel serves SSE, AVX2, AVX-512, NEON and plain scalars.
+#pragma once
+
+#include <Eigen/Core>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "eigenformer/core/scalar.hpp"
+
+// Kernels of translation units that are compiled for different instruction sets must not be merged by the linker: their
+// registers, and so their panels, differ. Each set has its own inline namespace.
+#if defined(__AVX512F__)
+#define EIGENFORMER_SIMD avx512
+#elif defined(__AVX2__) && defined(__FMA__)
+#define EIGENFORMER_SIMD avx2
+#elif defined(__AVX__)
+#define EIGENFORMER_SIMD avx
+#elif defined(__SSE4_1__)
+#define EIGENFORMER_SIMD sse4
+#else
+#define EIGENFORMER_SIMD baseline
+#endif
+
+// Forced inlining, of functions and (behind the parameter list) of lambdas: register tiles live and die by it.
+#if defined(__GNUC__)
+#define EIGENFORMER_INLINE inline __attribute__((always_inline))
+#define EIGENFORMER_INLINE_LAMBDA __attribute__((always_inline))
+#else
+#define EIGENFORMER_INLINE inline
+#define EIGENFORMER_INLINE_LAMBDA
+#endif
+
+namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+
+template <Real T>
+struct Vec {
+  using Packet = typename Eigen::internal::packet_traits<T>::type;
+  static constexpr Index lanes = Eigen::internal::unpacket_traits<Packet>::size;
+
+  Packet packet;
+
+  Vec() = default;
+  EIGENFORMER_INLINE Vec(Packet p) : packet(p) {}
+  EIGENFORMER_INLINE Vec(T everywhere)
+    requires(!std::is_same_v<T, Packet>)
+      : packet(Eigen::internal::pset1<Packet>(everywhere)) {}
+
+  static EIGENFORMER_INLINE Vec load(const T* from) { return Eigen::internal::ploadu<Packet>(from); }
+  EIGENFORMER_INLINE void store(T* to) const { Eigen::internal::pstoreu(to, packet); }
+
+  /// The first `count` < lanes elements; the others are zero, and their memory is not touched.
+  static EIGENFORMER_INLINE Vec load(const T* from, Index count) {
+    T buffer[static_cast<std::size_t>(lanes)] = {};
+    std::memcpy(buffer, from, static_cast<std::size_t>(count) * sizeof(T));
+    return load(buffer);
+  }
+  EIGENFORMER_INLINE void store(T* to, Index count) const {
+    T buffer[static_cast<std::size_t>(lanes)];
+    store(buffer);
+    std::memcpy(to, buffer, static_cast<std::size_t>(count) * sizeof(T));
+  }
+
+  /// Keeps the compiler from folding the load into each use: one load, many uses.
+  EIGENFORMER_INLINE void keep() {
+#if defined(__GNUC__) && defined(__AVX512F__)
+    asm("" : "+v"(packet));
+#elif defined(__GNUC__) && defined(__SSE2__)
+    asm("" : "+x"(packet));
+#endif
+  }
+
+  friend EIGENFORMER_INLINE Vec operator+(Vec a, Vec b) { return Eigen::internal::padd(a.packet, b.packet); }
+  friend EIGENFORMER_INLINE Vec operator-(Vec a, Vec b) { return Eigen::internal::psub(a.packet, b.packet); }
+  friend EIGENFORMER_INLINE Vec operator*(Vec a, Vec b) { return Eigen::internal::pmul(a.packet, b.packet); }
+  friend EIGENFORMER_INLINE Vec operator/(Vec a, Vec b) { return Eigen::internal::pdiv(a.packet, b.packet); }
+};
+
+/// a·b + c, in one rounding where the machine can.
+template <class T>
+EIGENFORMER_INLINE Vec<T> fma(Vec<T> a, Vec<T> b, Vec<T> c) {
+  return Eigen::internal::pmadd(a.packet, b.packet, c.packet);
+}
+template <class T>
+EIGENFORMER_INLINE Vec<T> max(Vec<T> a, Vec<T> b) {
+  return Eigen::internal::pmax(a.packet, b.packet);
+}
+template <class T>
+EIGENFORMER_INLINE Vec<T> min(Vec<T> a, Vec<T> b) {
+  return Eigen::internal::pmin(a.packet, b.packet);
+}
+template <class T>
+EIGENFORMER_INLINE T sum(Vec<T> a) {
+  return Eigen::internal::predux(a.packet);
+}
+template <class T>
+EIGENFORMER_INLINE T largest(Vec<T> a) {
+  return Eigen::internal::predux_max(a.packet);
+}
+
+/// Rows to columns of a square of lanes × lanes elements.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-attributes"  // of the alignment that a packet type carries
+#endif
+template <class T>
+EIGENFORMER_INLINE void transpose(Vec<T>* square) {
+  constexpr Index lanes = Vec<T>::lanes;
+  if constexpr (lanes > 1) {
+    Eigen::internal::PacketBlock<typename Vec<T>::Packet, static_cast<int>(lanes)> block;
+    for (Index i = 0; i < lanes; ++i) block.packet[i] = square[i].packet;
+    Eigen::internal::ptranspose(block);
+    for (Index i = 0; i < lanes; ++i) square[i].packet = block.packet[i];
+  }
+}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+/// f(0), f(1), … f(Count − 1) with compile-time constants.
+template <int Count, class F>
+EIGENFORMER_INLINE void unroll(F&& f) {
+  [&]<int... I>(std::integer_sequence<int, I...>) EIGENFORMER_INLINE_LAMBDA {
+    (f(std::integral_constant<int, I>()), ...);
+  }(std::make_integer_sequence<int, Count>());
+}
+
+/// f(i, lanes) for every full vector of [0, count), then f(i, rest) if something is left; f takes (Index, count type).
+template <class T, class F>
+EIGENFORMER_INLINE void for_vectors(Index count, F&& f) {
+  constexpr Index lanes = Vec<T>::lanes;
+  Index i = 0;
+  for (; i + lanes <= count; i += lanes) f(i, std::integral_constant<Index, lanes>());
+  if (i < count) f(i, count - i);
+}
+
+/// Loads and stores of a vector that for_vectors() announced as full or partial.
+template <class T, Index Lanes>
+EIGENFORMER_INLINE Vec<T> load(const T* from, std::integral_constant<Index, Lanes>) {
+  return Vec<T>::load(from);
+}
+template <class T>
+EIGENFORMER_INLINE Vec<T> load(const T* from, Index count) {
+  return Vec<T>::load(from, count);
+}
+template <class T, Index Lanes>
+EIGENFORMER_INLINE void store(T* to, Vec<T> x, std::integral_constant<Index, Lanes>) {
+  x.store(to);
+}
+template <class T>
+EIGENFORMER_INLINE void store(T* to, Vec<T> x, Index count) {
+  x.store(to, count);
+}
+
+}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
