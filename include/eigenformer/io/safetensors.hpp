@@ -2,8 +2,8 @@
 //
 //   {"__metadata__": {"key": "value"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
 //
-// padded with spaces, then the elements, row-major. Every rule of the reference implementation is enforced, and the ones
-// that only its text states: no key twice, no field but these.
+// padded with spaces, then the elements, row-major. Every rule of the reference implementation is enforced, and two more:
+// no key twice, as its description demands, and no field but these.
 #pragma once
 
 #include <algorithm>
@@ -155,9 +155,18 @@ bool convert(S stored, T& value) {
   }
 }
 
+// How files are quoted in errors: in full only if of sensible length.
+inline std::string in_quotes(std::string_view text) {
+  return "\"" + std::string(text.substr(0, 200)) + (text.size() > 200 ? "…\"" : "\"");
+}
+inline std::string tensor_text(std::string_view name) { return "tensor " + detail::in_quotes(name); }
 inline std::string shape_text(const std::vector<Index>& shape) {
   std::string text = "(";
-  for (const Index extent : shape) text.append(text.size() > 1 ? ", " : "").append(std::to_string(extent));
+  for (const Index extent : shape) {
+    text.append(text.size() > 1 ? ", " : "");
+    if (text.size() > 200) return text + "…)";
+    text.append(std::to_string(extent));
+  }
   return text + ")";
 }
 
@@ -166,6 +175,12 @@ template <int Rank>
 bool same_shape(const std::vector<Index>& stored, const Shape<Rank>& shape) {
   if (Rank == 1 && stored.empty()) return shape[0] == 1;
   return std::equal(stored.begin(), stored.end(), shape.extents, shape.extents + Rank);
+}
+
+/// As rows without gaps, as few as possible.
+template <class T, int Rank>
+View<T, 2> rows_of(View<T, Rank> values) {
+  return values.contiguous() ? View<T, 2>(values.data(), Shape<2>{1, values.size()}) : values.flat();
 }
 
 /// Follows the JSON parser through a header and stops it at whatever is not in the format: a hostile header builds no tree.
@@ -199,16 +214,16 @@ class HeaderParser {
     if (place_ == Place::metadata) {
       name_ = name;
       awaited_ = Value::text;
-      return !metadata_.contains(name) || problem("the key " + quoted(name) + " of __metadata__ occurs twice");
+      return !metadata_.contains(name) || problem("the key " + detail::in_quotes(name) + " of __metadata__ occurs twice");
     }
     const auto field = [&](Value value, bool& seen) {
       awaited_ = value;
-      return !std::exchange(seen, true) || problem(here() + " has two fields " + quoted(name));
+      return !std::exchange(seen, true) || problem(here() + " has two fields " + detail::in_quotes(name));
     };
     if (name == "dtype") return field(Value::dtype, dtype_seen_);
     if (name == "shape") return field(Value::shape, shape_seen_);
     if (name == "data_offsets") return field(Value::offsets, offsets_seen_);
-    return problem(here() + " has an unknown field " + quoted(name));
+    return problem(here() + " has an unknown field " + detail::in_quotes(name));
   }
   bool end_object() {
     if (place_ == Place::tensor) {
@@ -237,7 +252,7 @@ class HeaderParser {
     }
     if (place_ != Place::tensor || awaited_ != Value::dtype) return unexpected("a string");
     const Dtype* const dtype = find_dtype(text);
-    if (!dtype) return problem(here() + " is of the unknown dtype " + quoted(text));
+    if (!dtype) return problem(here() + " is of the unknown dtype " + detail::in_quotes(text));
     tensor_->dtype = dtype->name;
     return go(Place::tensor);
   }
@@ -264,8 +279,7 @@ class HeaderParser {
   enum class Place { outside, file, metadata, tensor, array };
   enum class Value { none, metadata, tensor, text, dtype, shape, offsets };
 
-  static std::string quoted(const std::string& text) { return "\"" + text.substr(0, 200) + "\""; }
-  std::string here() const { return "tensor " + quoted(name_); }
+  std::string here() const { return tensor_text(name_); }
   bool go(Place place) {
     place_ = place;
     awaited_ = Value::none;
@@ -276,7 +290,7 @@ class HeaderParser {
     return false;
   }
   bool unexpected(const char* what) {
-    const std::string place = name_.empty() ? "" : ", in or after " + quoted(name_);
+    const std::string place = name_.empty() ? "" : ", in or after " + detail::in_quotes(name_);
     return problem(std::string("the header has ") + what + " where none may be" + place);
   }
 
@@ -350,9 +364,9 @@ class Safetensors {
   template <class T, int Rank>
   void read(std::string_view name, View<T, Rank> values) {
     const StoredTensor& stored = readable<T>(name);
-    check(detail::same_shape(stored.shape, values.shape()), "tensor \"", name, "\" is of shape ", detail::shape_text(stored.shape),
-          ", not ", values.shape());
-    const auto rows = values.contiguous() ? View<T, 2>(values.data(), Shape<2>{1, values.size()}) : values.flat();
+    check(detail::same_shape(stored.shape, values.shape()), detail::tensor_text(name), " is of shape ",
+          detail::shape_text(stored.shape), ", not ", values.shape());
+    const View<T, 2> rows = detail::rows_of(values);
     stream_->clear();
     stream_->seekg(static_cast<std::streamoff>(data_ + stored.begin));
     detail::with_stored_type(stored.dtype, [&](auto element) {
@@ -368,7 +382,7 @@ class Safetensors {
     const StoredTensor& stored = readable<T>(name);
     Shape<Rank> shape{};
     const bool number = Rank == 1 && stored.shape.empty();
-    check(number || stored.shape.size() == static_cast<std::size_t>(Rank), "tensor \"", name, "\" is of shape ",
+    check(number || stored.shape.size() == static_cast<std::size_t>(Rank), detail::tensor_text(name), " is of shape ",
           detail::shape_text(stored.shape), ", which has not ", Rank, Rank == 1 ? " axis" : " axes");
     for (int axis = 0; axis < Rank; ++axis) shape[axis] = number ? 1 : stored.shape[static_cast<std::size_t>(axis)];
     Tensor<T, Rank> values(shape);
@@ -405,15 +419,15 @@ class Safetensors {
     });
     std::uint64_t position = 0;
     for (const Named* named : order) {
-      const auto& [name, tensor] = *named;
-      check(tensor.begin <= tensor.end, "tensor \"", name, "\" begins at ", tensor.begin, " and ends at ", tensor.end);
-      check(tensor.begin == position, "tensor \"", name, "\" begins at ", tensor.begin, ", but the one before ends at ", position);
-      check(tensor.end <= size, "tensor \"", name, "\" ends at ", tensor.end, ", but there are ", size, " bytes of data");
+      const StoredTensor& tensor = named->second;
+      const std::string name = detail::tensor_text(named->first);
+      check(tensor.begin <= tensor.end, name, " begins at ", tensor.begin, " and ends at ", tensor.end);
+      check(tensor.begin == position, name, " begins at ", tensor.begin, ", but the one before ends at ", position);
+      check(tensor.end <= size, name, " ends at ", tensor.end, ", but there are ", size, " bytes of data");
+      const std::string kind = " of shape " + detail::shape_text(tensor.shape) + " and dtype " + std::string(tensor.dtype);
       const auto bytes = detail::byte_count(tensor);
-      check(bytes.has_value(), "tensor \"", name, "\" of shape ", detail::shape_text(tensor.shape), " and dtype ", tensor.dtype,
-            " is too large, or does not fill whole bytes");
-      check(*bytes == tensor.end - tensor.begin, "tensor \"", name, "\" of shape ", detail::shape_text(tensor.shape), " and dtype ",
-            tensor.dtype, " needs ", *bytes, " bytes, not ", tensor.end - tensor.begin);
+      check(bytes.has_value(), name, kind, " is too large, or does not fill whole bytes");
+      check(*bytes == tensor.end - tensor.begin, name, kind, " needs ", *bytes, " bytes, not ", tensor.end - tensor.begin);
       position = tensor.end;
     }
     check(position == size, "the tensors end at ", position, ", but there are ", size, " bytes of data");
@@ -422,9 +436,9 @@ class Safetensors {
   template <class T>
   const StoredTensor& readable(std::string_view name) const {
     const StoredTensor* const stored = find(name);
-    check(stored != nullptr, "there is no tensor \"", name, "\"");
-    check(detail::readable<T>(stored->dtype), "tensor \"", name, "\" is of dtype ", stored->dtype, ", which cannot be read as ",
-          detail::dtype_of<T>());
+    check(stored != nullptr, "there is no ", detail::tensor_text(name));
+    check(detail::readable<T>(stored->dtype), detail::tensor_text(name), " is of dtype ", stored->dtype,
+          ", which cannot be read as ", detail::dtype_of<T>());
     return *stored;
   }
 
@@ -438,8 +452,8 @@ class Safetensors {
         const Index piece = (std::min)(count - done, static_cast<Index>(buffer.size()));
         get(buffer.data(), static_cast<std::size_t>(piece) * sizeof(S));
         for (Index i = 0; i < piece; ++i, ++done)
-          check(detail::convert(buffer[static_cast<std::size_t>(i)], values[done]), "element ", done, " of tensor \"", name,
-                "\" does not fit ", detail::dtype_of<T>());
+          if (!detail::convert(buffer[static_cast<std::size_t>(i)], values[done]))
+            check(false, "element ", done, " of ", detail::tensor_text(name), " does not fit ", detail::dtype_of<T>());
       }
     }
   }
@@ -461,8 +475,8 @@ class SafetensorsWriter {
   template <class T, int Rank>
   void add(const std::string& name, View<T, Rank> values) {
     using Value = std::remove_const_t<T>;
-    require(name != "__metadata__" && !items_.contains(name), "safetensors", "tensor \"", name, "\": the name is taken");
-    const auto rows = values.flat();
+    require(name != "__metadata__" && !items_.contains(name), "safetensors", detail::tensor_text(name), ": the name is taken");
+    const View<T, 2> rows = detail::rows_of(values);
     Item item{detail::dtype_of<Value>(), sizeof(Value), {}, static_cast<std::uint64_t>(values.size()) * sizeof(Value), {}};
     item.shape.assign(values.shape().extents, values.shape().extents + Rank);
     item.write = [rows](std::ostream& file) {

@@ -20,13 +20,13 @@ struct Dropout {
 
   explicit operator bool() const { return probability > 0; }
 
-  /// f(column, factor) for the first `width` columns of a row; the factor is 0 or 1/(1 − p).
+  /// f(i, factor) for columns first + i, i < width, of a row; `first` is a multiple of 8, the factor 0 or 1/(1 − p).
   template <class T, class F>
-  void for_row(Index row, Index width, F&& f) const {
+  void for_row(Index row, Index first, Index width, F&& f) const {
     const auto threshold = static_cast<std::uint32_t>(std::lround(probability * 65536));
     const T scale = static_cast<T>(1 / (1 - probability));
     for (Index begin = 0; begin < width; begin += 8) {
-      const PhiloxBlock bits = site.block(row, begin / 8);
+      const PhiloxBlock bits = site.block(row, (first + begin) / 8);
       const Index count = (std::min)(Index{8}, width - begin);
       for (Index i = 0; i < count; ++i) {
         const std::uint32_t draw = (bits[static_cast<std::size_t>(i / 2)] >> (16 * (i % 2))) & 0xffff;
@@ -44,7 +44,7 @@ void dropout_forward(const Threads& threads, ConstView<T, 2> x, ConstView<T, 2> 
     for (Index i = begin; i < end; ++i) {
       const T* const in = x.row(i);
       auto out = row_map(y.row(i), width);
-      if (dropout) dropout.for_row<T>(i, width, [&](Index j, T factor) { out[j] = factor == 0 ? T{0} : in[j] * factor; });
+      if (dropout) dropout.for_row<T>(i, 0, width, [&](Index j, T factor) { out[j] = factor == 0 ? T{0} : in[j] * factor; });
       else out = row_map(in, width);
       if (residual) out += row_map(residual.row(i), width);
     }
@@ -61,7 +61,7 @@ void dropout_backward(const Threads& threads, ConstView<T, 2> dy, const Dropout&
       const T* const in = dy.row(i);
       T* const out = dx.row(i);
       if (!dropout) dx.put(row_map(out, width), row_map(in, width));
-      else dropout.for_row<T>(i, width, [&](Index j, T factor) { out[j] = (dx.add ? out[j] : T{0}) + (factor == 0 ? T{0} : in[j] * factor); });
+      else dropout.for_row<T>(i, 0, width, [&](Index j, T factor) { out[j] = (dx.add ? out[j] : T{0}) + (factor == 0 ? T{0} : in[j] * factor); });
     }
   });
 }

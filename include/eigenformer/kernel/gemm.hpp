@@ -60,47 +60,84 @@ struct RowGroups {
   Index begin(Index i) const { return rows * i / count; }
 };
 
-/// c (Rows, width) = [c +] a·b for `width` ≤ Vectors·lanes columns.
+/// Where a tile reads: a(i, k) = a[i·row_stride + k·k_stride], row k of b at b + k·b_stride, in whole vectors.
+template <Real T>
+struct TileInput {
+  Index depth;
+  const T* a;
+  Index row_stride, k_stride;
+  const T* b;
+  Index b_stride;
+};
+
+/// c (Rows, Vectors·lanes) = [c +] a·b
 template <class T, int Rows, int Vectors>
-void tile(Index depth, const T* a, Index row_stride, Index k_stride, const T* b, T* c, Index c_stride, bool add, Index width) {
+void tile(const TileInput<T>& in, T* c, Index c_stride, bool add) {
   using V = Vec<T>;
-  const Index last = width - (Vectors - 1) * V::lanes;
+  const T *a = in.a, *b = in.b;
   V sums[static_cast<std::size_t>(Rows * Vectors)];
   unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA {
-    constexpr int i = n / Vectors, j = n % Vectors;
-    const T* const from = c + i * c_stride + j * V::lanes;
-    if (!add) sums[n] = V(T{0});
-    else sums[n] = j + 1 < Vectors || last == V::lanes ? V::load(from) : V::load(from, last);
+    sums[n] = add ? V::load(c + n / Vectors * c_stride + n % Vectors * V::lanes) : V(T{0});
   });
-  for (Index k = 0; k < depth; ++k, a += k_stride, b += Tile<T>::width) {
+  for (Index k = in.depth; k > 0; --k, a += in.k_stride, b += in.b_stride) {
     V right[static_cast<std::size_t>(Vectors)];
     unroll<Vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
       right[j] = V::load(b + j * V::lanes);
       right[j].keep();
     });
     unroll<Rows>([&](auto i) EIGENFORMER_INLINE_LAMBDA {
-      const V left(a[i * row_stride]);
+      const V left(a[i * in.row_stride]);
       unroll<Vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[i * Vectors + j] = fma(left, right[j], sums[i * Vectors + j]); });
     });
   }
-  unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA {
-    constexpr int i = n / Vectors, j = n % Vectors;
-    T* const to = c + i * c_stride + j * V::lanes;
-    if (j + 1 < Vectors || last == V::lanes) sums[n].store(to);
-    else sums[n].store(to, last);
-  });
+  unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA { sums[n].store(c + n / Vectors * c_stride + n % Vectors * V::lanes); });
 }
 
-/// The tile of the right height and number of vectors.
+/// The tile of the right height and number of vectors for c (rows, width); no element beyond is touched.
 template <class T, int Rows = Tile<T>::rows, int Vectors = Tile<T>::vectors>
-void any_tile(Index rows, Index depth, const T* a, Index row_stride, Index k_stride, const T* b, T* c, Index c_stride, bool add,
-              Index width) {
+void any_tile(Index rows, const TileInput<T>& in, T* c, Index c_stride, bool add, Index width) {
   if constexpr (Rows > 1)
-    if (rows < Rows) return any_tile<T, Rows - 1, Vectors>(rows, depth, a, row_stride, k_stride, b, c, c_stride, add, width);
+    if (rows < Rows) return any_tile<T, Rows - 1, Vectors>(rows, in, c, c_stride, add, width);
   if constexpr (Vectors > 1)
-    if (width <= (Vectors - 1) * Vec<T>::lanes)
-      return any_tile<T, Rows, Vectors - 1>(rows, depth, a, row_stride, k_stride, b, c, c_stride, add, width);
-  tile<T, Rows, Vectors>(depth, a, row_stride, k_stride, b, c, c_stride, add, width);
+    if (width <= (Vectors - 1) * Vec<T>::lanes) return any_tile<T, Rows, Vectors - 1>(rows, in, c, c_stride, add, width);
+  if (width == Vectors * Vec<T>::lanes) return tile<T, Rows, Vectors>(in, c, c_stride, add);
+  T buffer[static_cast<std::size_t>(Rows * Vectors * Vec<T>::lanes)] = {};
+  for (Index i = 0; add && i < Rows; ++i) std::copy_n(c + i * c_stride, width, buffer + i * Vectors * Vec<T>::lanes);
+  tile<T, Rows, Vectors>(in, buffer, Vectors * Vec<T>::lanes, add);
+  for (Index i = 0; i < Rows; ++i) std::copy_n(buffer + i * Vectors * Vec<T>::lanes, width, c + i * c_stride);
+}
+
+/// One panel of B = scale·wᵀ: `count` ≤ Tile width rows of w, `depth` long, become columns; zero beyond.
+template <class T>
+void pack_panel_transposed(const T* w, Index w_stride, Index count, Index depth, T scale, T* to) {
+  constexpr Index width = Tile<T>::width, lanes = Vec<T>::lanes;
+  for (Index first = 0; first < width; first += lanes) {
+    T* const out = to + first;
+    Index k = 0;
+    if (count - first >= lanes) {
+      for (; k + lanes <= depth; k += lanes) {
+        Vec<T> block[static_cast<std::size_t>(lanes)];
+        for (Index i = 0; i < lanes; ++i) block[i] = Vec<T>::load(w + (first + i) * w_stride + k) * Vec<T>(scale);
+        transpose(block);
+        for (Index i = 0; i < lanes; ++i) block[i].store(out + (k + i) * width);
+      }
+    }
+    const Index columns = std::clamp(count - first, Index{0}, lanes);
+    for (; k < depth; ++k) {
+      for (Index i = 0; i < columns; ++i) out[k * width + i] = w[(first + i) * w_stride + k] * scale;
+      std::fill_n(out + k * width + columns, lanes - columns, T{0});
+    }
+  }
+}
+
+/// One panel of B as it lies: `depth` rows of `count` ≤ Tile width elements; zero beyond.
+template <class T>
+void pack_panel(const T* b, Index b_stride, Index count, Index depth, T* to) {
+  constexpr Index width = Tile<T>::width;
+  for (Index k = 0; k < depth; ++k, to += width) {
+    std::memcpy(to, b + k * b_stride, static_cast<std::size_t>(count) * sizeof(T));
+    std::fill_n(to + count, width - count, T{0});
+  }
 }
 
 }  // namespace detail
@@ -111,14 +148,9 @@ Panels<T> pack_panels(const Threads& threads, ConstView<T, 2> b, T* to) {
   constexpr Index width = Tile<T>::width;
   const Panels<T> panels{to, b.extent(0), b.extent(1)};
   threads.parallel_for(panels.count(), row_grain(panels.depth * width), [&](Index begin, Index end) {
-    for (Index p = begin; p < end; ++p) {
-      const Index count = (std::min)(width, panels.width - p * width);
-      T* out = to + p * panels.depth * width;
-      for (Index k = 0; k < panels.depth; ++k, out += width) {
-        std::memcpy(out, b.row(k) + p * width, static_cast<std::size_t>(count) * sizeof(T));
-        std::fill_n(out + count, width - count, T{0});
-      }
-    }
+    for (Index p = begin; p < end; ++p)
+      detail::pack_panel(b.data() + p * width, b.stride(0), (std::min)(width, panels.width - p * width), panels.depth,
+                         to + p * panels.depth * width);
   });
   return panels;
 }
@@ -126,28 +158,12 @@ Panels<T> pack_panels(const Threads& threads, ConstView<T, 2> b, T* to) {
 /// Packs B = wᵀ for w (N, K).
 template <class T>
 Panels<T> pack_panels_transposed(const Threads& threads, ConstView<T, 2> w, T* to) {
-  constexpr Index width = Tile<T>::width, lanes = Vec<T>::lanes;
+  constexpr Index width = Tile<T>::width;
   const Panels<T> panels{to, w.extent(1), w.extent(0)};
   threads.parallel_for(panels.count(), row_grain(panels.depth * width), [&](Index begin, Index end) {
-    for (Index p = begin; p < end; ++p) {
-      for (Index column = 0; column < width; column += lanes) {
-        const Index first = p * width + column, count = std::clamp(panels.width - first, Index{0}, lanes);
-        T* const out = to + p * panels.depth * width + column;
-        Index k = 0;
-        if (count == lanes) {
-          for (; k + lanes <= panels.depth; k += lanes) {
-            Vec<T> block[static_cast<std::size_t>(lanes)];
-            for (Index i = 0; i < lanes; ++i) block[i] = Vec<T>::load(w.row(first + i) + k);
-            transpose(block);
-            for (Index i = 0; i < lanes; ++i) block[i].store(out + (k + i) * width);
-          }
-        }
-        for (; k < panels.depth; ++k) {
-          for (Index i = 0; i < count; ++i) out[k * width + i] = w.row(first + i)[k];
-          std::fill_n(out + k * width + count, lanes - count, T{0});
-        }
-      }
-    }
+    for (Index p = begin; p < end; ++p)
+      detail::pack_panel_transposed(w.row(p * width), w.stride(0), (std::min)(width, panels.width - p * width), panels.depth, T{1},
+                                    to + p * panels.depth * width);
   });
   return panels;
 }
@@ -189,7 +205,7 @@ void multiply(const Threads& threads, const Left<T>& a, const Panels<T>& b, View
             const Index row = groups.begin(g), rows = groups.begin(g + 1) - row;
             T* const out = c.row(row) + p * width;
             const T* const left = a.packed ? a.data + row * a.depth + k * rows : a.data + row * a.row_stride + k;
-            detail::any_tile<T>(rows, depth, left, a.row_stride, a.packed ? rows : 1, b.at(p, k), out, c.stride(0), add || k > 0, columns);
+            detail::any_tile<T>(rows, {depth, left, a.row_stride, a.packed ? rows : 1, b.at(p, k), width}, out, c.stride(0), add || k > 0, columns);
             if (done)
               for (Index i = 0; i < rows; ++i) finish(row + i, p * width, out + i * c.stride(0), columns);
           }

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
+#include <limits>
+#include <string_view>
 
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/view.hpp"
@@ -13,13 +16,17 @@ struct Allowed {
   ConstView<bool, 4> view;
 
   Allowed() = default;
-  Allowed(ConstView<bool, 2> mask) : Allowed(mask, {Index{1}, Index{1}, mask.extent(0), mask.extent(1)}, {0, 0, mask.stride(0), 1}) {}
-  Allowed(ConstView<bool, 3> mask)
-      : Allowed(mask, {mask.extent(0), Index{1}, mask.extent(1), mask.extent(2)}, {mask.stride(0), 0, mask.stride(1), 1}) {}
-  Allowed(ConstView<bool, 4> mask) : view(mask) {}
+  Allowed(const std::convertible_to<ConstView<bool, 2>> auto& mask) : view(widened(mask)) {}
+  Allowed(const std::convertible_to<ConstView<bool, 3>> auto& mask) : view(widened(mask)) {}
+  Allowed(const std::convertible_to<ConstView<bool, 4>> auto& mask) : view(mask) {}
 
  private:
-  Allowed(const auto& mask, Shape<4> shape, Shape<4> strides) : view(mask.data(), shape, strides) {}
+  static ConstView<bool, 4> widened(ConstView<bool, 2> x) {
+    return {x.data(), {1, 1, x.extent(0), x.extent(1)}, {0, 0, x.stride(0), 1}};
+  }
+  static ConstView<bool, 4> widened(ConstView<bool, 3> x) {
+    return {x.data(), {x.extent(0), 1, x.extent(1), x.extent(2)}, {x.stride(0), 0, x.stride(1), 1}};
+  }
 };
 
 /// What limits attention; the empty Mask allows everything. A query that may attend to nothing yields zeros.
@@ -53,11 +60,28 @@ struct Mask {
     return causal ? std::clamp(i + 1 + key_count - query_count, Index{0}, key_count) : key_count;
   }
 
-  /// Whether `allowed` lets query i see key j; both in range.
-  bool allows(Index b, Index h, Index i, Index j) const {
-    if (!allowed.view) return true;
-    const auto at = [&](int axis, Index index) { return allowed.view.extent(axis) == 1 ? Index{0} : index; };
-    return allowed.view(at(0, b), at(1, h), at(2, i), at(3, j));
+  /// Sets the scores of query i against keys first, first + 1, … to −inf where `allowed` forbids.
+  template <class T>
+  void hide(Index b, Index h, Index i, Index first, Index count, T* scores) const {
+    if (!allowed.view) return;
+    const bool* const may = &at(b, h, i, first);
+    const Index step = allowed.view.extent(3) == 1 ? 0 : 1;
+    for (Index j = 0; j < count; ++j) scores[j] = may[j * step] ? scores[j] : -std::numeric_limits<T>::infinity();
+  }
+
+  /// The same for key j and queries first, first + 1, …
+  template <class T>
+  void hide_column(Index b, Index h, Index first, Index count, Index j, T* scores) const {
+    if (!allowed.view) return;
+    const bool* const may = &at(b, h, first, j);
+    const Index step = allowed.view.extent(2) == 1 ? 0 : allowed.view.stride(2);
+    for (Index i = 0; i < count; ++i) scores[i] = may[i * step] ? scores[i] : -std::numeric_limits<T>::infinity();
+  }
+
+ private:
+  const bool& at(Index b, Index h, Index i, Index j) const {
+    const auto index = [&](int axis, Index given) { return allowed.view.extent(axis) == 1 ? Index{0} : given; };
+    return allowed.view(index(0, b), index(1, h), index(2, i), index(3, j));
   }
 };
 

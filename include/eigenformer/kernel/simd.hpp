@@ -2,8 +2,10 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -30,6 +32,15 @@
 #else
 #define EIGENFORMER_INLINE inline
 #define EIGENFORMER_INLINE_LAMBDA
+#endif
+
+// g++ warns of packet types as template arguments (their alignment is an attribute) and, in version 12, of its own
+// AVX-512 intrinsics (a deliberately undefined operand).
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-attributes"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
 namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
@@ -90,6 +101,11 @@ template <class T>
 EIGENFORMER_INLINE Vec<T> min(Vec<T> a, Vec<T> b) {
   return Eigen::internal::pmin(a.packet, b.packet);
 }
+/// x where a < b, else 0.
+template <class T>
+EIGENFORMER_INLINE Vec<T> where_less(Vec<T> a, Vec<T> b, Vec<T> x) {
+  return Eigen::internal::pand(Eigen::internal::pcmp_lt(a.packet, b.packet), x.packet);
+}
 template <class T>
 EIGENFORMER_INLINE T sum(Vec<T> a) {
   return Eigen::internal::predux(a.packet);
@@ -99,11 +115,33 @@ EIGENFORMER_INLINE T largest(Vec<T> a) {
   return Eigen::internal::predux_max(a.packet);
 }
 
+/// 2ˣ. In float at most 1 ULP of error for x ≤ 127; exactly 0 for x < −126 where the result would be subnormal, and so for
+/// −∞; NaN stays NaN. In double by way of std::exp2: for checking, not for speed.
+template <class T>
+EIGENFORMER_INLINE Vec<T> exp2(Vec<T> x) {
+  using V = Vec<T>;
+  if constexpr (std::is_same_v<T, float> && V::lanes > 1) {
+    // x = n + r with |r| ≤ ½; 2ʳ by a minimax polynomial of degree 6 (relative error 1.9e-9). Adding 1.5·2²³ rounds to n
+    // and leaves it in the low bits.
+    constexpr float shift = 12582912;
+    const V clamped = max(x, V(-127.0F)), shifted = clamped + V(shift), n = shifted - V(shift), r = clamped - n;
+    V power(1.5345812e-4F);
+    for (const float coefficient : {1.3399931e-3F, 9.6184890e-3F, 5.5503288e-2F, 2.4022647e-1F, 6.9314721e-1F, 1.0F})
+      power = fma(power, r, V(coefficient));
+    const auto below = Eigen::internal::pcmp_lt(x.packet, V(-126.0F).packet);
+    using Integer = typename Eigen::internal::unpacket_traits<typename V::Packet>::integer_packet;
+    const auto exponent = Eigen::internal::plogical_shift_left<23>(Eigen::internal::preinterpret<Integer>(shifted.packet));
+    const auto scaled = Eigen::internal::padd<Integer>(Eigen::internal::preinterpret<Integer>(power.packet), exponent);
+    return Eigen::internal::pandnot(Eigen::internal::preinterpret<typename V::Packet>(scaled), below);
+  } else {
+    T values[static_cast<std::size_t>(V::lanes)];
+    x.store(values);
+    for (T& value : values) value = value < std::numeric_limits<T>::min_exponent - 1 ? T{0} : std::exp2(value);
+    return V::load(values);
+  }
+}
+
 /// Rows to columns of a square of lanes × lanes elements.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wignored-attributes"  // of the alignment that a packet type carries
-#endif
 template <class T>
 EIGENFORMER_INLINE void transpose(Vec<T>* square) {
   constexpr Index lanes = Vec<T>::lanes;
@@ -114,10 +152,6 @@ EIGENFORMER_INLINE void transpose(Vec<T>* square) {
     for (Index i = 0; i < lanes; ++i) square[i].packet = block.packet[i];
   }
 }
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
-
 /// f(0), f(1), … f(Count − 1) with compile-time constants.
 template <int Count, class F>
 EIGENFORMER_INLINE void unroll(F&& f) {
@@ -154,3 +188,7 @@ EIGENFORMER_INLINE void store(T* to, Vec<T> x, Index count) {
 }
 
 }  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
