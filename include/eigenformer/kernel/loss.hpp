@@ -1,16 +1,17 @@
 // Cross-entropy with label smoothing, straight from the logits.
 #pragma once
 
-#include <cstddef>
+#include <algorithm>
 
 #include "eigenformer/core/arena.hpp"
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/kernel/row.hpp"
+#include "eigenformer/kernel/simd.hpp"
 #include "eigenformer/kernel/softmax.hpp"
 
-namespace eigenformer::kernel {
+namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
 /// Σ over rows of −Σ_v q(v) log p(v), p = softmax(logits (R, V)), q = (1 − ε)·[v = target] + ε/V. Rows whose target (R)
 /// is `ignore` count nothing. `totals` (R) is kept for the backward pass.
@@ -24,7 +25,7 @@ double cross_entropy_forward(const Threads& threads, Arena& arena, ConstView<T, 
       losses[i] = 0;
       if (targets[i] == ignore) continue;
       const auto row = row_map(logits.row(i), width);
-      totals[i] = softmax_sum<T>(row);
+      totals[i] = softmax_sum(logits.row(i), width);
       const double at_target = static_cast<double>(row[targets[i]]);
       const double mean = smoothing > 0 ? static_cast<double>((row - row[targets[i]]).sum()) / static_cast<double>(width) : 0;
       losses[i] = totals[i].log_sum_exp() - at_target - smoothing * mean;
@@ -45,14 +46,18 @@ void cross_entropy_backward(const Threads& threads, ConstView<T, 2> logits, Cons
   const T scale = static_cast<T>(dloss);
   threads.parallel_for(logits.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
-      auto out = row_map(dlogits.row(i), width);
-      if (!dlogits.add) out.setZero();
-      if (targets[i] == ignore) continue;
-      const T* const row = logits.row(i);
-      for (Index j = 0; j < width; ++j) out[j] += scale * (totals[i].probability(row[j]) - everywhere);
+      T* const out = dlogits.row(i);
+      if (targets[i] == ignore) {
+        if (!dlogits.add) std::fill_n(out, width, T{0});
+        continue;
+      }
+      for_vectors<T>(width, [&](Index j, auto count) {
+        const Vec<T> slope = (totals[i].probability(load(logits.row(i) + j, count)) - Vec<T>(everywhere)) * Vec<T>(scale);
+        store(out + j, dlogits.add ? load(out + j, count) + slope : slope, count);
+      });
       out[targets[i]] -= scale * at_target;
     }
   });
 }
 
-}  // namespace eigenformer::kernel
+}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD

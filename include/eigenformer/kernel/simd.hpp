@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -115,29 +116,67 @@ EIGENFORMER_INLINE T largest(Vec<T> a) {
   return Eigen::internal::predux_max(a.packet);
 }
 
-/// 2ˣ. In float at most 1 ULP of error for x ≤ 127; exactly 0 for x < −126 where the result would be subnormal, and so for
-/// −∞; NaN stays NaN. In double by way of std::exp2: for checking, not for speed.
+namespace detail {
+
+/// f of every element, one by one: for what is not worth vectorising.
+template <class T, class F>
+EIGENFORMER_INLINE Vec<T> each(Vec<T> x, F&& f) {
+  T values[static_cast<std::size_t>(Vec<T>::lanes)];
+  x.store(values);
+  for (T& value : values) value = f(value);
+  return Vec<T>::load(values);
+}
+
+/// Adding this to |x| < 2²² rounds it to an integer, which is then in the low bits.
+inline constexpr float integer_shift = 12582912;  // 1.5·2²³
+
+/// x · 2ⁿ for shifted = n + integer_shift; no subnormal results, no infinities.
+EIGENFORMER_INLINE auto scaled(auto x, auto shifted) {
+  using V = decltype(x);
+  using Integer = typename Eigen::internal::unpacket_traits<typename V::Packet>::integer_packet;
+  const auto exponent = Eigen::internal::plogical_shift_left<23>(Eigen::internal::preinterpret<Integer>((shifted - V(1.0F)).packet));
+  const auto sum = Eigen::internal::padd<Integer>(Eigen::internal::preinterpret<Integer>((x + x).packet), exponent);
+  return V(Eigen::internal::preinterpret<typename V::Packet>(sum));
+}
+
+template <class V>
+EIGENFORMER_INLINE V polynomial(V x, std::initializer_list<float> coefficients) {
+  V sum(0.0F);
+  for (const float coefficient : coefficients) sum = fma(sum, x, V(coefficient));
+  return sum;
+}
+
+}  // namespace detail
+
+/// 2ˣ. In float at most 1.3 ULP of error for x < 128; exactly 0 for x < −126 where the result would be subnormal, and so
+/// for −∞; NaN stays NaN. In double by way of std::exp2: for checking, not for speed.
 template <class T>
 EIGENFORMER_INLINE Vec<T> exp2(Vec<T> x) {
   using V = Vec<T>;
   if constexpr (std::is_same_v<T, float> && V::lanes > 1) {
-    // x = n + r with |r| ≤ ½; 2ʳ by a minimax polynomial of degree 6 (relative error 1.9e-9). Adding 1.5·2²³ rounds to n
-    // and leaves it in the low bits.
-    constexpr float shift = 12582912;
-    const V clamped = max(x, V(-127.0F)), shifted = clamped + V(shift), n = shifted - V(shift), r = clamped - n;
-    V power(1.5345812e-4F);
-    for (const float coefficient : {1.3399931e-3F, 9.6184890e-3F, 5.5503288e-2F, 2.4022647e-1F, 6.9314721e-1F, 1.0F})
-      power = fma(power, r, V(coefficient));
-    const auto below = Eigen::internal::pcmp_lt(x.packet, V(-126.0F).packet);
-    using Integer = typename Eigen::internal::unpacket_traits<typename V::Packet>::integer_packet;
-    const auto exponent = Eigen::internal::plogical_shift_left<23>(Eigen::internal::preinterpret<Integer>(shifted.packet));
-    const auto scaled = Eigen::internal::padd<Integer>(Eigen::internal::preinterpret<Integer>(power.packet), exponent);
-    return Eigen::internal::pandnot(Eigen::internal::preinterpret<typename V::Packet>(scaled), below);
+    // x = n + r with |r| ≤ ½; 2ʳ by a minimax polynomial (relative error 1.9e-9).
+    const V clamped = max(x, V(-126.5F)), shifted = clamped + V(detail::integer_shift), r = clamped - (shifted - V(detail::integer_shift));
+    const V power = detail::polynomial(r, {1.5345812e-4F, 1.3399931e-3F, 9.6184890e-3F, 5.5503288e-2F, 2.4022647e-1F, 6.9314721e-1F, 1.0F});
+    return Eigen::internal::pandnot(detail::scaled(power, shifted).packet, Eigen::internal::pcmp_lt(x.packet, V(-126.0F).packet));
   } else {
-    T values[static_cast<std::size_t>(V::lanes)];
-    x.store(values);
-    for (T& value : values) value = value < std::numeric_limits<T>::min_exponent - 1 ? T{0} : std::exp2(value);
-    return V::load(values);
+    return detail::each(x, [](T value) { return value < std::numeric_limits<T>::min_exponent - 1 ? T{0} : std::exp2(value); });
+  }
+}
+
+/// eˣ. In float at most 1.3 ULP of error; exactly 0 for x < −87.34 where the result would be subnormal, and so for −∞; ∞ for
+/// x > 88.72; NaN stays NaN. In double by way of std::exp.
+template <class T>
+EIGENFORMER_INLINE Vec<T> exp(Vec<T> x) {
+  using V = Vec<T>;
+  if constexpr (std::is_same_v<T, float> && V::lanes > 1) {
+    // x = n·ln 2 + r (Cody and Waite 1980), eʳ by a minimax polynomial (relative error 1.9e-9).
+    const V clamped = min(max(x, V(-87.5F)), V(88.8F)), shifted = fma(clamped, V(1.44269504F), V(detail::integer_shift));
+    const V n = shifted - V(detail::integer_shift), r = fma(n, V(2.12194440e-4F), fma(n, V(-0.693359375F), clamped));
+    const V power = detail::polynomial(r, {1.3836846e-3F, 8.3748158e-3F, 4.1668226e-2F, 1.6666420e-1F, 4.9999992e-1F, 1.0F, 1.0F});
+    const V value = Eigen::internal::pandnot(detail::scaled(power, shifted).packet, Eigen::internal::pcmp_lt(x.packet, V(-87.33654F).packet));
+    return Eigen::internal::pselect(Eigen::internal::pcmp_lt(V(88.722835F).packet, x.packet), V(std::numeric_limits<float>::infinity()).packet, value.packet);
+  } else {
+    return detail::each(x, [](T value) { return value < std::numeric_limits<T>::min_exponent * T(0.6931471805599453) ? T{0} : std::exp(value); });
   }
 }
 
@@ -177,6 +216,17 @@ EIGENFORMER_INLINE Vec<T> load(const T* from, std::integral_constant<Index, Lane
 template <class T>
 EIGENFORMER_INLINE Vec<T> load(const T* from, Index count) {
   return Vec<T>::load(from, count);
+}
+/// The same with `beyond` in the place of what is not there.
+template <class T, Index Lanes>
+EIGENFORMER_INLINE Vec<T> load(const T* from, std::integral_constant<Index, Lanes>, T) {
+  return Vec<T>::load(from);
+}
+template <class T>
+EIGENFORMER_INLINE Vec<T> load(const T* from, Index count, T beyond) {
+  T buffer[static_cast<std::size_t>(Vec<T>::lanes)];
+  for (Index i = 0; i < Vec<T>::lanes; ++i) buffer[i] = i < count ? from[i] : beyond;
+  return Vec<T>::load(buffer);
 }
 template <class T, Index Lanes>
 EIGENFORMER_INLINE void store(T* to, Vec<T> x, std::integral_constant<Index, Lanes>) {

@@ -45,7 +45,6 @@ class Trainer {
       : model(std::move(initial)), first_moment(zeros_like(model)), second_moment(first_moment), config_(std::move(config)),
         gradient_(first_moment), ctx_(std::move(threads)) {
     counters(1) = static_cast<std::int64_t>(config_.seed);
-    tape_.watch(model, gradient_);
     ctx_.tape = &tape_;
     ctx_.random = &random_;
   }
@@ -68,6 +67,8 @@ class Trainer {
   void accumulate(F&& loss) {
     if (!pending_) random_ = {static_cast<std::uint64_t>(counters(1)), static_cast<std::uint32_t>(steps() + 1), 0};
     pending_ = true;
+    tape_ = {};
+    tape_.watch(model, gradient_);  // every time: the model may have been assigned to
     const auto clean = finally([&] { ctx_.reset(); });
     const Loss result = loss(ctx_, std::as_const(model));
     if (result.tokens == 0) return;
