@@ -1,0 +1,40 @@
+# Our own tests, benchmarks and examples: only when this project is built for itself.
+
+option(EIGENFORMER_BUILD_TESTS "Build the tests" ON)
+option(EIGENFORMER_BUILD_BENCH "Build the benchmarks" ON)
+option(EIGENFORMER_BUILD_EXAMPLES "Build the examples" ON)
+option(EIGENFORMER_NATIVE "Build our own programs for this machine" ON)
+option(EIGENFORMER_SANITIZE "Build our own programs with the address and undefined-behaviour sanitizers" OFF)
+option(EIGENFORMER_WERROR "Warnings are errors in our own programs" OFF)
+
+get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+if(NOT multi_config AND NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+if(NOT TARGET eigenformer::io)
+  message(FATAL_ERROR "our own programs need nlohmann/json: install it, or allow its download with EIGENFORMER_FETCH=ON")
+endif()
+
+# What our programs link: the library and our flags; and the same for this machine.
+add_library(eigenformer_portable INTERFACE)
+target_link_libraries(eigenformer_portable INTERFACE eigenformer::io)
+include(cmake/warnings.cmake)
+include(cmake/sanitizers.cmake)
+add_library(eigenformer_development INTERFACE)
+target_link_libraries(eigenformer_development INTERFACE eigenformer_portable)
+if(EIGENFORMER_NATIVE)
+  target_link_libraries(eigenformer_development INTERFACE eigenformer::native)
+endif()
+
+if(EIGENFORMER_BUILD_TESTS)
+  enable_testing()
+  add_subdirectory(tests)
+endif()
+if(EIGENFORMER_BUILD_BENCH)
+  add_subdirectory(bench)
+endif()
+if(EIGENFORMER_BUILD_EXAMPLES)
+  add_subdirectory(examples)
+endif()

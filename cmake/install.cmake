@@ -1,0 +1,28 @@
+# Installed files name no absolute path: the tree can be moved, and serves every architecture.
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+set(package_dir ${CMAKE_INSTALL_DATADIR}/cmake/eigenformer)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/eigenformer" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.hpp")
+
+install(TARGETS eigenformer eigenformer_native EXPORT eigenformer-targets
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+set(exports eigenformer-targets)
+if(TARGET eigenformer_io)
+  install(TARGETS eigenformer_io EXPORT eigenformer-io-targets)
+  list(APPEND exports eigenformer-io-targets)
+endif()
+foreach(name ${exports})
+  install(EXPORT ${name} NAMESPACE eigenformer:: DESTINATION ${package_dir})
+  export(EXPORT ${name} NAMESPACE eigenformer:: FILE "${PROJECT_BINARY_DIR}/${name}.cmake")
+endforeach()
+
+configure_package_config_file(cmake/eigenformer-config.cmake.in eigenformer-config.cmake
+  INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(eigenformer-config-version.cmake
+  VERSION ${eigenformer_VERSION} COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(FILES
+  "${PROJECT_BINARY_DIR}/eigenformer-config.cmake"
+  "${PROJECT_BINARY_DIR}/eigenformer-config-version.cmake"
+  DESTINATION ${package_dir})
