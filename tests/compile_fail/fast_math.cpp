@@ -1,0 +1,3 @@
+// flags: -ffast-math
+// error: eigenformer: -ffast-math
+#include <eigenformer/core/error.hpp>
