@@ -1,0 +1,50 @@
+// Every block's derivative against differences. A new block joins by one line.
+#include "eigenformer/block/decoder_block.hpp"
+#include "eigenformer/block/encoder_block.hpp"
+#include "eigenformer/block/post_norm.hpp"
+#include "eigenformer/block/pre_norm.hpp"
+#include "support/gradient_check.hpp"
+
+namespace eigenformer::test {
+namespace {
+
+using Pre = PreNorm<double>;
+using Post = PostNorm<double>;
+
+const Shape x{2, 4, 6}, memory{2, 5, 6};  // B 2, N 4, M 5, D 6
+const auto x_lengths = lengths({4, 2}), memory_lengths = lengths({3, 5});
+const Mask padded{.key_lengths = x_lengths, .query_lengths = x_lengths};
+const Mask causal{.causal = true, .key_lengths = x_lengths, .query_lengths = x_lengths};
+const Mask to_memory{.key_lengths = memory_lengths, .query_lengths = x_lengths};
+const BlockConfig plain{.width = 6, .hidden = 9, .heads = 2, .dropout = 0},
+    dropped{.width = 6, .hidden = 9, .heads = 2, .dropout = 0.3};
+
+/// A residual connection around something smooth without weights.
+const auto around_a_norm = [](Context& ctx, const auto& m, const Inputs& in) {
+  return m(ctx, in[0], [&](auto z) { return op::layer_norm(ctx, z, {}, {}, 1); });
+};
+const auto encode = [](Context& ctx, const auto& m, const Inputs& in) { return m(ctx, in[0], padded); };
+const auto decode = [](Context& ctx, const auto& m, const Inputs& in) {
+  return m(ctx, in[0], in[1], causal, to_memory);
+};
+
+class BlockGradient : public testing::TestWithParam<GradientCase> {};
+TEST_P(BlockGradient, MatchesDifferences) { GetParam().check(); }
+
+// clang-format off
+INSTANTIATE_TEST_SUITE_P(, BlockGradient, testing::Values(
+    gradient_of<Pre>("PreNorm", ResidualConfig{6, 0.3}, {x}, around_a_norm),
+    gradient_of<Post>("PostNorm", ResidualConfig{6, 0.3}, {x}, around_a_norm),
+    gradient_of<EncoderBlock<Pre>>("EncoderBlockPre", plain, {x}, encode, {"key.bias"}),
+    gradient_of<EncoderBlock<Post>>("EncoderBlockPost", plain, {x}, encode, {"key.bias"}),
+    gradient_of<EncoderBlock<Pre>>("EncoderBlockPreDropout", dropped, {x}, encode, {"key.bias"}),
+    gradient_of<EncoderBlock<Post>>("EncoderBlockPostDropout", dropped, {x}, encode, {"key.bias"}),
+    gradient_of<DecoderBlock<Pre>>("DecoderBlockPre", plain, {x, memory}, decode, {"key.bias"}),
+    gradient_of<DecoderBlock<Post>>("DecoderBlockPost", plain, {x, memory}, decode, {"key.bias"}),
+    gradient_of<DecoderBlock<Pre>>("DecoderBlockPreDropout", dropped, {x, memory}, decode, {"key.bias"}),
+    gradient_of<DecoderBlock<Post>>("DecoderBlockPostDropout", dropped, {x, memory}, decode, {"key.bias"})
+), gradient_case_name);
+// clang-format on
+
+}  // namespace
+}  // namespace eigenformer::test

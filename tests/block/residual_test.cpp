@@ -1,0 +1,79 @@
+// The two arrangements of norm and residual, on x = (1, 2, 3, 4) with sublayers that give zero.
+#include "eigenformer/block/decoder_block.hpp"
+#include "eigenformer/block/encoder_block.hpp"
+#include "eigenformer/block/post_norm.hpp"
+#include "eigenformer/block/pre_norm.hpp"
+#include "eigenformer/model/stack.hpp"
+#include "support/tensors.hpp"
+
+namespace eigenformer::test {
+namespace {
+
+const BlockConfig config{.width = 4, .hidden = 8, .heads = 2, .dropout = 0};
+
+/// All weights zero but the norms' scales, which are one.
+template <class Model>
+Model silent(const auto& model_config) {
+  Model model(model_config);
+  walk([](const std::string&, const Leaf& leaf,
+          auto& x) { std::fill_n(x.data(), x.size(), leaf.init == Init::ones ? 1.0 : 0.0); },
+       model);
+  return model;
+}
+
+Tensor<double, 3> x() { return Tensor<double, 3>(matrix<double>({{1, 2, 3, 4}}).view().reshape(Shape{1, 1, 4})); }
+
+/// x normalised so often: mean 2.5, deviations (−1.5, −0.5, 0.5, 1.5) of variance 1.25.
+Tensor<double, 3> normalized(int times) {
+  double unit = 0.5, variance = 1.25;
+  for (; times > 0; --times) {
+    const double scale = 1 / std::sqrt(variance + 1e-5);
+    unit *= scale;
+    variance *= scale * scale;
+  }
+  return Tensor<double, 3>(matrix<double>({{-3 * unit, -unit, unit, 3 * unit}}).view().reshape(Shape{1, 1, 4}));
+}
+
+TEST(PreNorm, LeavesTheResidualPathUntouched) {
+  Context ctx;
+  EXPECT_TRUE(identical(silent<EncoderBlock<PreNorm<double>>>(config)(ctx, x()), x()));
+  EXPECT_TRUE(identical(silent<DecoderBlock<PreNorm<double>>>(config)(ctx, x(), x()), x()));
+}
+
+TEST(PreNorm, EndsAStackWithANorm) {
+  const auto stack = silent<Encoder<PreNorm<double>>>(StackConfig{3, config});
+  Context ctx;
+  const auto y = stack(ctx, x());
+  EXPECT_NEAR(y(0, 0, 0), -1.341635, 5e-7);
+  EXPECT_NEAR(y(0, 0, 1), -0.447212, 5e-7);
+  EXPECT_LE(difference(y, normalized(1)), 1e-14);
+}
+
+TEST(PostNorm, NormalizesEverySum) {
+  Context ctx;
+  EXPECT_LE(difference(silent<EncoderBlock<PostNorm<double>>>(config)(ctx, x()), normalized(2)), 1e-14);
+  EXPECT_LE(difference(silent<DecoderBlock<PostNorm<double>>>(config)(ctx, x(), x()), normalized(3)), 1e-14);
+  EXPECT_LE(difference(silent<Encoder<PostNorm<double>>>(StackConfig{3, config})(ctx, x()), normalized(6)), 1e-14);
+}
+
+TEST(PostNorm, HasAFinalNormOnRequest) {
+  Context ctx;
+  EXPECT_LE(difference(silent<Encoder<PostNorm<double>>>(StackConfig{3, config, true})(ctx, x()), normalized(7)),
+            1e-14);
+  EXPECT_TRUE(identical(silent<Encoder<PreNorm<double>>>(StackConfig{3, config, false})(ctx, x()), x()));
+}
+
+/// What the sublayer sees is where the arrangements differ.
+TEST(Residual, GivesTheSublayerItsInput) {
+  Context ctx;
+  const auto seen = [&](const auto& residual) {
+    Tensor<double, 3> input;
+    residual(ctx, ConstView<double, 3>(x()), [&](ConstView<double, 3> z) { return input = Tensor<double, 3>(z), z; });
+    return input;
+  };
+  EXPECT_TRUE(identical(seen(silent<PostNorm<double>>(ResidualConfig{4})), x()));
+  EXPECT_LE(difference(seen(silent<PreNorm<double>>(ResidualConfig{4})), normalized(1)), 1e-14);
+}
+
+}  // namespace
+}  // namespace eigenformer::test

@@ -1,0 +1,111 @@
+#include "eigenformer/core/tensor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "support/error.hpp"
+
+using namespace eigenformer;
+using test::error_of;
+
+namespace {
+
+Tensor<float, 2> sample() {
+  Tensor<float, 2> x(Shape{2, 3});
+  for (Index i = 0; i < 6; ++i) x.data()[i] = static_cast<float>(i + 1);
+  return x;
+}
+
+std::vector<float> elements(const Tensor<float, 2>& x) { return {x.data(), x.data() + x.size()}; }
+
+const std::vector<float> one_to_six{1, 2, 3, 4, 5, 6};
+
+}  // namespace
+
+static_assert(std::is_nothrow_move_constructible_v<Tensor<float, 2>>);
+static_assert(std::is_nothrow_move_assignable_v<Tensor<float, 2>>);
+
+TEST(Tensor, BeginsAsZeros) {
+  const Tensor<float, 2> x(Shape{2, 3});
+  EXPECT_EQ(elements(x), std::vector<float>(6, 0));
+}
+
+TEST(Tensor, CopiesAreDeep) {
+  const auto x = sample();
+  auto y = x;
+  EXPECT_NE(y.data(), x.data());
+  y(0, 0) = 100;
+  EXPECT_EQ(elements(x), one_to_six);
+  y = x;
+  EXPECT_EQ(elements(y), one_to_six);
+  EXPECT_NE(y.data(), x.data());
+}
+
+TEST(Tensor, AssignsToItself) {
+  auto x = sample();
+  const auto& same = x;
+  x = same;
+  EXPECT_EQ(elements(x), one_to_six);
+  x = std::move(const_cast<Tensor<float, 2>&>(same));
+  EXPECT_EQ(elements(x), one_to_six);
+}
+
+TEST(Tensor, AssignmentTakesTheOthersShape) {
+  Tensor<float, 2> x(Shape{1, 1});
+  x = sample();
+  EXPECT_EQ(x.shape(), (Shape{2, 3}));
+  EXPECT_EQ(elements(x), one_to_six);
+}
+
+TEST(Tensor, MovesWithoutCopying) {
+  auto x = sample();
+  const float* const data = x.data();
+  const auto y = std::move(x);
+  EXPECT_EQ(y.data(), data);
+  EXPECT_EQ(elements(y), one_to_six);
+  EXPECT_EQ(x.data(), nullptr);  // NOLINT: what is left is a tensor that was not given
+  EXPECT_EQ(x.size(), 0);
+}
+
+TEST(Tensor, CopiesOfNothingAreNothing) {
+  const Tensor<float, 2> none;
+  const auto copy = none;
+  EXPECT_EQ(copy.data(), nullptr);
+  EXPECT_FALSE(copy.view());
+}
+
+TEST(Tensor, StartsOnACacheLine) {
+  std::vector<Tensor<char, 1>> tensors;
+  for (Index size = 0; size < 50; ++size) tensors.emplace_back(Shape{size});
+  for (const auto& x : tensors) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(x.data()) % 64, 0u);
+}
+
+TEST(Tensor, EmptyIsNotNull) {
+  const Tensor<float, 2> x(Shape{0, 5}), copy = x;
+  EXPECT_TRUE(x.view());
+  EXPECT_TRUE(copy.view());
+  EXPECT_EQ(copy.shape(), (Shape{0, 5}));
+}
+
+TEST(Tensor, RefusesNegativeExtents) {
+  EXPECT_EQ(error_of([] { Tensor<float, 2>(Shape{2, -3}); }), "[tensor] negative extent in (2, -3)");
+}
+
+TEST(Tensor, CopiesAViewWithGaps) {
+  auto x = sample();
+  const Tensor<float, 2> part(ConstView<float, 2>(x.view().slice(1, 1, 2)));
+  EXPECT_EQ(elements(part), (std::vector<float>{2, 3, 5, 6}));
+}
+
+TEST(Tensor, IsAnEigenMatrix) {
+  auto x = sample();
+  x.matrix()(1, 2) = 60;
+  EXPECT_EQ(x(1, 2), 60);
+  const auto& constant = x;
+  EXPECT_EQ(constant.matrix().data(), x.data());
+}

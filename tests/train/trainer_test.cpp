@@ -1,0 +1,189 @@
+#include "eigenformer/train/trainer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "eigenformer/layer/embedding.hpp"
+
+using namespace eigenformer;
+
+namespace {
+
+constexpr Id ignore = -100;
+
+/// A model whose logits are rows of its table, so that losses can be written down: the row of token 0 loses 4 against
+/// target 0, the row of token 1 loses 1.
+using Table = Embedding<double>;
+
+Table table() {
+  Table model({.vocabulary = 3, .width = 2, .scaled = false});
+  model.weight(0, 1) = std::log(std::exp(4.0) - 1);
+  model.weight(1, 1) = std::log(std::exp(1.0) - 1);
+  model.weight(2, 0) = 0.5;
+  return model;
+}
+
+/// Tokens against targets.
+struct Batch {
+  std::vector<Id> tokens, targets;
+
+  auto loss() const {
+    return [this](Context& ctx, const Table& model) {
+      const auto shape = Shape{Index{1}, static_cast<Index>(tokens.size())};
+      return op::cross_entropy(ctx, model(ctx, ConstView<Id, 2>(tokens.data(), shape)), ConstView<Id, 2>(targets.data(), shape),
+                               {.ignore = ignore});
+    };
+  }
+};
+
+const Batch one{{0}, {0}}, three{{1, 1, 1}, {0, 0, 0}}, all{{0, 1, 1, 1}, {0, 0, 0, 0}}, ignored{{2, 0}, {ignore, ignore}};
+
+TrainerConfig config(std::optional<double> clip = {}) { return {.learning_rate = ConstantRate{0.1}, .clip = clip}; }
+
+std::vector<double> numbers(const Table& model) { return {model.weight.data(), model.weight.data() + model.weight.size()}; }
+
+void expect_near(const Table& a, const Table& b) {
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(numbers(a)[i], numbers(b)[i], 1e-12) << i;
+}
+
+}  // namespace
+
+TEST(Trainer, MicroBatchesAreOneBatch) {
+  Trainer parts(table(), config()), whole(table(), config());
+  parts.accumulate(one.loss());
+  parts.accumulate(three.loss());
+  whole.accumulate(all.loss());
+  expect_near(parts.gradient(), whole.gradient());
+  const auto report = parts.step(), other = whole.step();
+  EXPECT_NEAR(report.loss, 1.75, 1e-12) << "not 2.5, the mean of the means";
+  EXPECT_NEAR(other.loss, 1.75, 1e-12);
+  EXPECT_EQ(report.tokens, 4);
+  EXPECT_NEAR(report.gradient_norm, other.gradient_norm, 1e-12);
+  expect_near(parts.model, whole.model);
+  expect_near(parts.second_moment, whole.second_moment);
+}
+
+// By hand: d/dlogits of the mean is (p − q)/4 per token; e⁻⁴ and e⁻¹ are the probabilities of the targets.
+TEST(Trainer, TheGradientIsOfTheMean) {
+  Trainer trainer(table(), config());
+  trainer.accumulate(one.loss());
+  trainer.accumulate(three.loss());
+  const double a = (1 - std::exp(-4.0)) / 4, b = 3 * (1 - std::exp(-1.0)) / 4;
+  EXPECT_NEAR(trainer.step().gradient_norm, std::sqrt(2 * a * a + 2 * b * b), 1e-12);
+}
+
+TEST(Trainer, AnIgnoredMicroBatchChangesNothing) {
+  Trainer with(table(), config()), without(table(), config());
+  with.accumulate(ignored.loss());
+  with.accumulate(one.loss());
+  with.accumulate(ignored.loss());
+  with.accumulate(three.loss());
+  without.accumulate(one.loss());
+  without.accumulate(three.loss());
+  const auto report = with.step();
+  without.step();
+  EXPECT_EQ(report.tokens, 4);
+  EXPECT_EQ(numbers(with.model), numbers(without.model));
+}
+
+TEST(Trainer, APartialWindowStepsOnWhatItHas) {
+  Trainer trainer(table(), config()), alone(table(), config());
+  trainer.accumulate(one.loss());
+  trainer.accumulate(three.loss());
+  trainer.step();
+  alone.model = trainer.model, alone.first_moment = trainer.first_moment, alone.second_moment = trainer.second_moment;
+  alone.counters = trainer.counters;
+  trainer.accumulate(three.loss());  // the other half never comes
+  alone.accumulate(three.loss());
+  const auto report = trainer.step();
+  EXPECT_EQ(report.step, 2);
+  EXPECT_EQ(report.tokens, 3);
+  EXPECT_FALSE(report.skipped);
+  alone.step();
+  EXPECT_EQ(numbers(trainer.model), numbers(alone.model));
+}
+
+TEST(Trainer, NoValidTargetNoStep) {
+  Trainer trainer(table(), config());
+  trainer.accumulate(all.loss());
+  trainer.step();
+  const auto model = numbers(trainer.model), first = numbers(trainer.first_moment), second = numbers(trainer.second_moment);
+  const Batch five{{0, 1, 2, 1, 0}, std::vector<Id>(5, ignore)};
+  trainer.accumulate(five.loss());
+  const auto report = trainer.step();
+  EXPECT_TRUE(report.skipped);
+  EXPECT_EQ(report.loss, 0);
+  EXPECT_EQ(report.tokens, 0);
+  EXPECT_EQ(report.step, 1);
+  EXPECT_EQ(trainer.steps(), 1);
+  EXPECT_EQ(numbers(trainer.model), model);
+  EXPECT_EQ(numbers(trainer.first_moment), first);
+  EXPECT_EQ(numbers(trainer.second_moment), second);
+  EXPECT_TRUE(trainer.step().skipped) << "nothing accumulated at all";
+}
+
+TEST(Trainer, AGradientThatIsNotFiniteIsSkipped) {
+  for (const double bad : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    Trainer trainer(table(), config(1.0)), good(table(), config(1.0));
+    for (auto* each : {&trainer, &good}) {
+      each->accumulate(all.loss());
+      each->step();
+    }
+    const auto model = numbers(trainer.model), first = numbers(trainer.first_moment), second = numbers(trainer.second_moment);
+    const auto poisoned = [bad](Context& ctx, const Table& on) {
+      const View<double, 1> sum = ctx.output<double>(Shape{1});
+      sum[0] = 1;
+      ctx.record(sum, [&on, bad](Context& back, ConstView<double, 1>) {
+        if (const auto place = back.gradient(on.weight.view())) place.view(1, 1) += bad;
+      });
+      return Loss{sum, 1};
+    };
+    trainer.accumulate(poisoned);
+    const auto report = trainer.step();
+    EXPECT_TRUE(report.skipped);
+    EXPECT_FALSE(std::isfinite(report.gradient_norm));
+    EXPECT_EQ(report.step, 1);
+    EXPECT_EQ(numbers(trainer.model), model);
+    EXPECT_EQ(numbers(trainer.first_moment), first);
+    EXPECT_EQ(numbers(trainer.second_moment), second);
+    for (auto* each : {&trainer, &good}) {  // and is forgotten
+      each->accumulate(all.loss());
+      EXPECT_FALSE(each->step().skipped);
+    }
+    EXPECT_EQ(numbers(trainer.model), numbers(good.model));
+  }
+}
+
+TEST(Trainer, ClipsTheMeanGradient) {
+  TrainerConfig clipped = config(0.001), free = config();
+  clipped.adam.epsilon = free.adam.epsilon = 1e6;  // so that steps are proportional to gradients
+  Trainer a(table(), clipped), b(table(), free);
+  a.accumulate(all.loss());
+  b.accumulate(all.loss());
+  const auto report = a.step();
+  b.step();
+  EXPECT_GT(report.gradient_norm, 0.1) << "before clipping";
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(numbers(a.first_moment)[i], numbers(b.first_moment)[i] * 0.001 / report.gradient_norm, 1e-12);
+}
+
+TEST(Trainer, AnExceptionLeavesItAsItWas) {
+  Trainer trainer(table(), config()), other(table(), config());
+  trainer.accumulate(one.loss());
+  other.accumulate(one.loss());
+  const auto broken = [](Context& ctx, const Table& model) -> Loss {
+    three.loss()(ctx, model);
+    throw std::runtime_error("data");
+  };
+  EXPECT_THROW(trainer.accumulate(broken), std::runtime_error);
+  trainer.accumulate(three.loss());
+  other.accumulate(three.loss());
+  EXPECT_EQ(trainer.step().tokens, 4);
+  other.step();
+  EXPECT_EQ(numbers(trainer.model), numbers(other.model));
+}
