@@ -1,5 +1,5 @@
-// The paper's two models: how many parameters they have and where, the shape of all that a forward pass computes, and how
-// fast it is.
+// The paper's two models: how many parameters they have and where, the shape of all that a forward pass computes, and
+// how fast it is.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -23,7 +23,9 @@ void print_count(const std::string& part, Index count) { std::printf("  %-44s %1
 void print_counts(const PaperTransformer& model) {
   const auto weights = [](const auto& part) {
     Index count = 0;
-    walk([&](const std::string&, const Leaf& leaf, const auto& tensor) { count += leaf.decay == Decay::yes ? tensor.size() : 0; }, part);
+    walk([&](const std::string&, const Leaf& leaf,
+             const auto& tensor) { count += leaf.decay == Decay::yes ? tensor.size() : 0; },
+         part);
     return count;
   };
   const auto print = [&](const char* name, const auto& part) {
@@ -54,7 +56,8 @@ void print_shape(const char* what, View<T, Rank> view) {
 
 /// (B, N, H, E) seen as (B, H, N, E)
 ConstView<float, 4> by_head(ConstView<float, 4> x) {
-  return {x.data(), Shape{x.extent(0), x.extent(2), x.extent(1), x.extent(3)}, Shape{x.stride(0), x.stride(2), x.stride(1), Index{1}}};
+  return {x.data(), Shape{x.extent(0), x.extent(2), x.extent(1), x.extent(3)},
+          Shape{x.stride(0), x.stride(2), x.stride(1), Index{1}}};
 }
 
 /// One encoder layer step by step, and what comes after it.
@@ -81,14 +84,16 @@ void print_shapes(Context& ctx, const PaperTransformer& model, ConstView<Id, 2> 
       for (Index h = 0; h < q.extent(2); ++h) f(b, h);
   };
   each_head([&](Index b, Index h) {
-    scores.view()[b][h].matrix() = by_head(q)[b][h].matrix() * by_head(k)[b][h].matrix().transpose() * static_cast<float>(attention.scale);
+    scores.view()[b][h].matrix() =
+        by_head(q)[b][h].matrix() * by_head(k)[b][h].matrix().transpose() * static_cast<float>(attention.scale);
   });
   print_shape("  scores", scores.view());
   const auto weights = op::softmax(ctx, ConstView<float, 4>(scores));
   print_shape("  weights", weights);
   each_head([&](Index b, Index h) {
     const View<float, 4> all_mixed = mixed;
-    const View<float, 2> out(&all_mixed(b, 0, h, 0), Shape{q.extent(1), q.extent(3)}, Shape{all_mixed.stride(1), Index{1}});
+    const View<float, 2> out(&all_mixed(b, 0, h, 0), Shape{q.extent(1), q.extent(3)},
+                             Shape{all_mixed.stride(1), Index{1}});
     out.matrix() = weights[b][h].matrix() * by_head(v)[b][h].matrix();
   });
   print_shape("  values mixed, by head", by_head(mixed));
@@ -107,8 +112,8 @@ void print_shapes(Context& ctx, const PaperTransformer& model, ConstView<Id, 2> 
   std::printf("  (mixed values step by step and in one pass differ by %.0e at most)\n", static_cast<double>(error));
 }
 
-/// Floating-point operations of the matrix products of a forward pass, a multiply-add being two: every weight meets every
-/// token (source and target are equally long here), and in each attention every query meets every key and value.
+/// Floating-point operations of the matrix products of a forward pass, a multiply-add being two: every weight meets
+/// every token (source and target are equally long here), and in each attention every query meets every key and value.
 double flops(const PaperTransformer& model) {
   double multiply_adds = 0;
   walk(
@@ -158,10 +163,11 @@ void show(const char* name, EncoderDecoderConfig (*config)(Index), double publis
   print_count("embedding " + to_string(model.embedding.weight.shape()), parameter_count(model.embedding));
   print_count("model", parameter_count(model));
   const double exact = static_cast<double>(parameter_count(model)), size = static_cast<double>(width);
-  std::printf("  The paper rounds to %.0f million, %+.1f %% from this. Its sizes fix the layers, so the difference is in the\n"
-              "  embedding: %.0f ± 0.5 million are a vocabulary of %.0f ± %.0f.\n",
-              published * 1e-6, 100 * (published - exact) / exact, published * 1e-6,
-              (published - static_cast<double>(layers)) / size, 0.5e6 / size);
+  std::printf(
+      "  The paper rounds to %.0f million, %+.1f %% from this. Its sizes fix the layers, so the difference is in the\n"
+      "  embedding: %.0f ± 0.5 million are a vocabulary of %.0f ± %.0f.\n",
+      published * 1e-6, 100 * (published - exact) / exact, published * 1e-6,
+      (published - static_cast<double>(layers)) / size, 0.5e6 / size);
 }
 
 }  // namespace
@@ -170,7 +176,8 @@ int main() {
   try {
     show("base", paper_base, 65e6);
     show("big", paper_big, 213e6);
-    std::printf("\nThe paper's \"about 37000\" lies between what its two counts imply; no single vocabulary gives both.\n");
+    std::printf(
+        "\nThe paper's \"about 37000\" lies between what its two counts imply; no single vocabulary gives both.\n");
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -33,12 +33,14 @@ inline Corpus number_corpus() {
     if (!held_out(number)) corpus.text += english_name(number) + korean_name(number);
   std::set<int> tested;
   for (eigenformer::RandomSequence random(0); tested.size() < test_count;)
-    if (const int number = draw_test_number(random); tested.insert(number).second) corpus.tests.push_back(names(number));
+    if (const int number = draw_test_number(random); tested.insert(number).second)
+      corpus.tests.push_back(names(number));
   return corpus;
 }
 
-/// The pairs of a file with lines of a source, a tab and a target. The tests are all pairs with the tenth of the sources,
-/// or as many as make 500, whose hashes are the lowest: no tested source is trained on, nor does the order of lines matter.
+/// The pairs of a file with lines of a source, a tab and a target. The tests are all pairs with the tenth of the
+/// sources, or as many as make 500, whose hashes are the lowest: no tested source is trained on, nor does the order of
+/// lines matter.
 inline Corpus file_corpus(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   eigenformer::require(file.is_open(), "translate", "cannot open ", path);

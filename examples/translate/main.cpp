@@ -1,5 +1,5 @@
-// Learns to translate with a small Transformer of the kind of "Attention is all you need", and translates: by default the
-// names of numbers, from English to Korean.
+// Learns to translate with a small Transformer of the kind of "Attention is all you need", and translates: by default
+// the names of numbers, from English to Korean.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -52,7 +52,8 @@ void require_writable(const std::filesystem::path& file) {
   const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   eigenformer::require(!std::filesystem::is_directory(file), "translate", file.string(), " is a folder");
   eigenformer::require(std::filesystem::is_directory(folder), "translate", "there is no folder ", folder.string());
-  eigenformer::require(access(folder.c_str(), W_OK) == 0, "translate", "cannot write into the folder ", folder.string());
+  eigenformer::require(access(folder.c_str(), W_OK) == 0, "translate", "cannot write into the folder ",
+                       folder.string());
 }
 
 Translator learn(const Options& options, const Corpus& corpus) {
@@ -62,8 +63,8 @@ Translator learn(const Options& options, const Corpus& corpus) {
   std::printf("Learning to translate %s.\n",
               options.data.empty() ? "the names of numbers, English to Korean" : options.data.c_str());
   std::printf("%td parameters: %td + %td layers, width %td, hidden %td, %td heads, %td characters\n",
-              eigenformer::parameter_count(translator.model), options.sizes.layers, options.sizes.layers, options.sizes.width,
-              options.sizes.hidden, options.sizes.heads, translator.vocabulary.size() - 3);
+              eigenformer::parameter_count(translator.model), options.sizes.layers, options.sizes.layers,
+              options.sizes.width, options.sizes.hidden, options.sizes.heads, translator.vocabulary.size() - 3);
 
   eigenformer::Trainer trainer(
       std::move(translator.model),
@@ -74,8 +75,10 @@ Translator learn(const Options& options, const Corpus& corpus) {
   for (Index step = 0; step < options.steps; ++step) {
     const Batch batch = batches.next();
     trainer.accumulate([&](eigenformer::Context& ctx, const eigenformer::PaperTransformer& model) {
-      const auto logits = model(ctx, {.source = batch.source.ids, .source_lengths = batch.source.lengths,
-                                      .target = batch.target.ids, .target_lengths = batch.target.lengths});
+      const auto logits = model(ctx, {.source = batch.source.ids,
+                                      .source_lengths = batch.source.lengths,
+                                      .target = batch.target.ids,
+                                      .target_lengths = batch.target.lengths});
       return eigenformer::op::cross_entropy(ctx, logits, batch.expected.ids,
                                             {.smoothing = options.smoothing, .ignore = Vocabulary::padding});
     });
@@ -94,9 +97,11 @@ double test(eigenformer::Context& ctx, const Translator& translator, const std::
   for (std::size_t i = 0; i < pairs.size(); ++i)
     if (translations[i] != pairs[i].target) wrong.push_back(i);
   const double percent = 100 - 100 * static_cast<double>(wrong.size()) / static_cast<double>(pairs.size());
-  std::printf("%zu of %zu held-out pairs translated exactly: %.1f %%\n", pairs.size() - wrong.size(), pairs.size(), percent);
+  std::printf("%zu of %zu held-out pairs translated exactly: %.1f %%\n", pairs.size() - wrong.size(), pairs.size(),
+              percent);
   for (std::size_t i = 0; i < (std::min)(wrong.size(), std::size_t{3}); ++i)
-    std::printf("  wrong: %s → %s, not %s\n", pairs[wrong[i]].source.c_str(), translations[wrong[i]].c_str(), pairs[wrong[i]].target.c_str());
+    std::printf("  wrong: %s → %s, not %s\n", pairs[wrong[i]].source.c_str(), translations[wrong[i]].c_str(),
+                pairs[wrong[i]].target.c_str());
   return percent;
 }
 
@@ -109,7 +114,8 @@ void translate_lines(eigenformer::Context& ctx, const Translator& translator) {
     ++number;
     Index unknown = 0;
     translator.vocabulary.encode(line, &unknown);
-    if (unknown > 0) std::cerr << "line " << number << ": left out " << unknown << " characters that the training data did not have\n";
+    if (unknown > 0)
+      std::cerr << "line " << number << ": left out " << unknown << " characters that the training data did not have\n";
     lines.push_back(line);
     if (lines.size() < 500 && std::cin.rdbuf()->in_avail() > 0) continue;
     for (const std::string& translation : translator(ctx, lines)) std::cout << translation << '\n';
@@ -133,11 +139,14 @@ int train(const Options& options) {
   } else {
     percent = test(ctx, translator, corpus.tests);
     std::vector<std::string> samples;
-    for (std::size_t i = 0; i < (std::min)(corpus.tests.size(), std::size_t{5}); ++i) samples.push_back(corpus.tests[i].source);
+    for (std::size_t i = 0; i < (std::min)(corpus.tests.size(), std::size_t{5}); ++i)
+      samples.push_back(corpus.tests[i].source);
     const auto translations = translator(ctx, samples);
-    for (std::size_t i = 0; i < samples.size(); ++i) std::printf("  %s → %s\n", samples[i].c_str(), translations[i].c_str());
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      std::printf("  %s → %s\n", samples[i].c_str(), translations[i].c_str());
   }
-  std::printf("To translate what you type:\n  %s translate --model %s\n", shell_word(options.program).c_str(), shell_word(options.model).c_str());
+  std::printf("To translate what you type:\n  %s translate --model %s\n", shell_word(options.program).c_str(),
+              shell_word(options.model).c_str());
 
   const double required = options.require.value_or(options.data.empty() ? 95 : 0);
   if (percent < required) eigenformer::fail("translate", percent, " % is less than the ", required, " % required");
@@ -171,7 +180,9 @@ int run(int argc, char** argv) {
   app.footer("Without a subcommand it is train, with the options of train.");
   const auto common = [&](CLI::App& command) {
     command.add_option("--model", options.model, "File of the trained model")->capture_default_str();
-    command.add_option("--threads", options.threads, "Threads; 0: all")->check(CLI::Range(0, 1024))->capture_default_str();
+    command.add_option("--threads", options.threads, "Threads; 0: all")
+        ->check(CLI::Range(0, 1024))
+        ->capture_default_str();
   };
 
   CLI::App& training = *app.add_subcommand("train", "Train, test and save a model");
@@ -179,7 +190,8 @@ int run(int argc, char** argv) {
   const auto option = [&](const char* name, auto& value, const char* what, const CLI::Validator& valid) {
     return training.add_option(name, value, what)->check(valid)->check(a_number)->capture_default_str();
   };
-  training.add_option("--data", options.data, "Learn from this file, lines of source, tab and target, not from numbers")
+  training
+      .add_option("--data", options.data, "Learn from this file, lines of source, tab and target, not from numbers")
       ->check(CLI::ExistingFile);
   option("--steps", options.steps, "Steps of the optimizer", counts);
   option("--batch", options.batch, "Tokens of a batch, source and target together", counts);
@@ -192,7 +204,9 @@ int run(int argc, char** argv) {
   option("--warm-up", options.warm_up, "Steps until the learning rate is at its highest", CLI::Range(0, 1'000'000'000));
   option("--rate", options.rate, "Factor of the learning rate", CLI::Range(0.0, 1e6));
   option("--seed", options.seed, "Seed of weights, batches and dropout", CLI::NonNegativeNumber);
-  training.add_option("--require", options.require, "Fail if a lower percentage of the tests is right [numbers: 95, file: 0]")
+  training
+      .add_option("--require", options.require,
+                  "Fail if a lower percentage of the tests is right [numbers: 95, file: 0]")
       ->check(CLI::Range(0.0, 100.0))
       ->check(a_number);
 
@@ -200,7 +214,8 @@ int run(int argc, char** argv) {
   common(translating);
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.empty() || (arguments[0] != "train" && arguments[0] != "translate" && arguments[0] != "-h" && arguments[0] != "--help"))
+  if (arguments.empty() ||
+      (arguments[0] != "train" && arguments[0] != "translate" && arguments[0] != "-h" && arguments[0] != "--help"))
     arguments.insert(arguments.begin(), "train");
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   try {

@@ -23,7 +23,8 @@ class Progress {
     ++count_;
     const auto now = Clock::now();
     const bool last = step_ == steps_;
-    const bool due = terminal_ ? now - shown_ > std::chrono::milliseconds(200) : step_ * 20 / steps_ > (step_ - 1) * 20 / steps_;
+    const bool due =
+        terminal_ ? now - shown_ > std::chrono::milliseconds(200) : step_ * 20 / steps_ > (step_ - 1) * 20 / steps_;
     if (!due && !last && step_ > 1) return;
     const double seconds = std::chrono::duration<double>(now - start_).count(), done = static_cast<double>(step_);
     const long time = std::lround(last ? seconds : seconds / done * static_cast<double>(steps_ - step_));

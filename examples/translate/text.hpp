@@ -29,7 +29,11 @@ struct Character {
 inline Character first_character(std::string_view text) {
   const auto at = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const unsigned lead = at(0), second = at(1);
-  const std::size_t size = lead < 0x80 ? 1 : lead >= 0xC2 && lead < 0xE0 ? 2 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+  const std::size_t size = lead < 0x80                   ? 1
+                           : lead >= 0xC2 && lead < 0xE0 ? 2
+                           : lead >= 0xE0 && lead < 0xF0 ? 3
+                           : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                         : 0;
   bool valid = size > 0;
   for (std::size_t i = 1; i < size; ++i) valid = valid && at(i) >= 0x80 && at(i) < 0xC0;
   if (lead == 0xE0) valid = valid && second >= 0xA0;  // not longer than needed
@@ -79,8 +83,10 @@ class Vocabulary {
     std::vector<Id> ids;
     for (const Character& character : characters(text)) {
       const auto found = ids_.find(std::string(character.bytes));
-      if (found != ids_.end()) ids.push_back(found->second);
-      else if (unknown) ++*unknown;
+      if (found != ids_.end())
+        ids.push_back(found->second);
+      else if (unknown)
+        ++*unknown;
     }
     return ids;
   }
@@ -110,7 +116,8 @@ struct Padded {
     }
     ids = eigenformer::Tensor<Id, 2>(eigenformer::Shape{static_cast<Index>(rows.size()), longest});
     std::fill_n(ids.data(), ids.size(), Vocabulary::padding);
-    for (std::size_t i = 0; i < rows.size(); ++i) std::copy(rows[i].begin(), rows[i].end(), ids.data() + static_cast<Index>(i) * longest);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      std::copy(rows[i].begin(), rows[i].end(), ids.data() + static_cast<Index>(i) * longest);
   }
 };
 

@@ -23,7 +23,10 @@ struct Sizes {
   double dropout = 0.1;
 
   eigenformer::EncoderDecoderConfig config(Index vocabulary) const {
-    return {.source_vocabulary = vocabulary, .target_vocabulary = vocabulary, .encoder_layers = layers, .decoder_layers = layers,
+    return {.source_vocabulary = vocabulary,
+            .target_vocabulary = vocabulary,
+            .encoder_layers = layers,
+            .decoder_layers = layers,
             .block = {.width = width, .hidden = hidden, .heads = heads, .dropout = dropout}};
   }
 };
@@ -35,7 +38,10 @@ struct Translator {
   eigenformer::PaperTransformer model;
 
   Translator(const Sizes& of, Vocabulary characters, Index longest_translation)
-      : sizes(of), vocabulary(std::move(characters)), longest(longest_translation), model(sizes.config(vocabulary.size())) {}
+      : sizes(of),
+        vocabulary(std::move(characters)),
+        longest(longest_translation),
+        model(sizes.config(vocabulary.size())) {}
 
   /// One translation for each text. Unknown characters are left out; if nothing is left, nor is there a translation.
   std::vector<std::string> operator()(eigenformer::Context& ctx, const std::vector<std::string>& texts) const {
@@ -45,7 +51,8 @@ struct Translator {
       sources.push_back(source_ids(vocabulary, texts[i]));
       if (sources[i].size() > 1) order.push_back(i);
     }
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return sources[a].size() < sources[b].size(); });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return sources[a].size() < sources[b].size(); });
 
     constexpr std::size_t batch = 50;
     std::vector<std::string> translations(texts.size());
@@ -62,26 +69,33 @@ struct Translator {
 
   void save(const std::filesystem::path& path) const {
     eigenformer::save(path, model,
-                      {{"characters", vocabulary.text()}, {"longest", std::to_string(longest)}, {"layers", std::to_string(sizes.layers)},
-                       {"width", std::to_string(sizes.width)}, {"hidden", std::to_string(sizes.hidden)}, {"heads", std::to_string(sizes.heads)}});
+                      {{"characters", vocabulary.text()},
+                       {"longest", std::to_string(longest)},
+                       {"layers", std::to_string(sizes.layers)},
+                       {"width", std::to_string(sizes.width)},
+                       {"hidden", std::to_string(sizes.hidden)},
+                       {"heads", std::to_string(sizes.heads)}});
   }
 
   static Translator load(const std::filesystem::path& path) {
     const eigenformer::Metadata metadata = eigenformer::Safetensors(path).metadata();
     const auto text = [&](const char* name) {
       const auto found = metadata.find(name);
-      eigenformer::require(found != metadata.end(), "translate", path.string(), " is no model of this program: its metadata has no ", name);
+      eigenformer::require(found != metadata.end(), "translate", path.string(),
+                           " is no model of this program: its metadata has no ", name);
       return found->second;
     };
     const auto number = [&](const char* name) {
       const std::string digits = text(name);
       Index value = 0;
       const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-      eigenformer::require(error == std::errc() && end == digits.data() + digits.size() && value > 0 && value <= 1'000'000, "translate",
-                           path.string(), " has the metadata ", name, " = \"", digits, "\", which is no size");
+      eigenformer::require(
+          error == std::errc() && end == digits.data() + digits.size() && value > 0 && value <= 1'000'000, "translate",
+          path.string(), " has the metadata ", name, " = \"", digits, "\", which is no size");
       return value;
     };
-    Translator translator({number("layers"), number("width"), number("hidden"), number("heads"), 0}, Vocabulary(text("characters")), number("longest"));
+    Translator translator({number("layers"), number("width"), number("hidden"), number("heads"), 0},
+                          Vocabulary(text("characters")), number("longest"));
     eigenformer::load(path, translator.model);
     return translator;
   }

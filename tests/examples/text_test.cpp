@@ -16,7 +16,8 @@ namespace {
 
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts;
-  for (const Character& character : characters(text)) parts.push_back((character.valid ? "" : "!") + std::string(character.bytes));
+  for (const Character& character : characters(text))
+    parts.push_back(std::string(character.valid ? "" : "!").append(character.bytes));
   return parts;
 }
 
@@ -24,11 +25,13 @@ TEST(Text, SplitsIntoCharacters) {
   using Parts = std::vector<std::string>;
   EXPECT_EQ(split(""), Parts{});
   EXPECT_EQ(split("aé백😀"), (Parts{"a", "é", "백", "😀"}));
-  EXPECT_EQ(split("\xEB\xB0"), (Parts{"!\xEB", "!\xB0"}));                    // cut off
-  EXPECT_EQ(split("\xC0\xAF"), (Parts{"!\xC0", "!\xAF"}));                    // longer than needed
-  EXPECT_EQ(split("\xED\xA0\x80"), (Parts{"!\xED", "!\xA0", "!\x80"}));       // a surrogate
-  EXPECT_EQ(split("\xF4\x90\x80\x80").size(), 4u);                            // beyond the last character
-  EXPECT_EQ(split("a\xFF" "b"), (Parts{"a", "!\xFF", "b"}));
+  EXPECT_EQ(split("\xEB\xB0"), (Parts{"!\xEB", "!\xB0"}));               // cut off
+  EXPECT_EQ(split("\xC0\xAF"), (Parts{"!\xC0", "!\xAF"}));               // longer than needed
+  EXPECT_EQ(split("\xED\xA0\x80"), (Parts{"!\xED", "!\xA0", "!\x80"}));  // a surrogate
+  EXPECT_EQ(split("\xF4\x90\x80\x80").size(), 4u);                       // beyond the last character
+  EXPECT_EQ(split("a\xFF"
+                  "b"),
+            (Parts{"a", "!\xFF", "b"}));
 }
 
 TEST(Text, VocabularyIsARoundTrip) {
@@ -36,7 +39,10 @@ TEST(Text, VocabularyIsARoundTrip) {
   EXPECT_EQ(vocabulary.size(), 3 + 6);
   EXPECT_EQ(vocabulary.decode(vocabulary.encode("one 백이")), "one 백이");
   Index unknown = 0;
-  EXPECT_EQ(vocabulary.decode(vocabulary.encode("o?n\xFF" "e", &unknown)), "one");
+  EXPECT_EQ(vocabulary.decode(vocabulary.encode("o?n\xFF"
+                                                "e",
+                                                &unknown)),
+            "one");
   EXPECT_EQ(unknown, 2);
   EXPECT_EQ(Vocabulary(vocabulary.text()).text(), vocabulary.text());
 }
@@ -57,7 +63,8 @@ TEST(Text, BatchesKeepToTheirSize) {
       ASSERT_EQ(batch.target.ids(row, 0), Vocabulary::begin);
       ASSERT_EQ(batch.expected.ids(row, length - 1), Vocabulary::end);
       for (Index j = 1; j < length; ++j) ASSERT_EQ(batch.target.ids(row, j), batch.expected.ids(row, j - 1));
-      for (Index j = length; j < batch.target.ids.extent(1); ++j) ASSERT_EQ(batch.expected.ids(row, j), Vocabulary::padding);
+      for (Index j = length; j < batch.target.ids.extent(1); ++j)
+        ASSERT_EQ(batch.expected.ids(row, j), Vocabulary::padding);
     }
   }
   EXPECT_GT(static_cast<double>(tokens), 0.9 * static_cast<double>(padded));
@@ -65,7 +72,12 @@ TEST(Text, BatchesKeepToTheirSize) {
 
 TEST(Text, ALongPairIsABatch) {
   const Vocabulary vocabulary("ab");
-  Batches batches(vocabulary, [](auto&) { return Pair{"aaaa", "bbbb"}; }, 3, 1);
+  Batches batches(
+      vocabulary,
+      [](auto&) {
+        return Pair{"aaaa", "bbbb"};
+      },
+      3, 1);
   EXPECT_EQ(batches.next().tokens, 10);
 }
 
@@ -92,7 +104,8 @@ class File : public testing::Test {
 
 TEST_F(File, DividesBySource) {
   std::string content;
-  for (int i = 0; i < 200; ++i) content += "s" + std::to_string(i % 100) + "\tt" + std::to_string(i) + "\r\n";
+  for (int i = 0; i < 200; ++i)
+    content.append("s").append(std::to_string(i % 100)).append("\tt").append(std::to_string(i)).append("\r\n");
   const Corpus corpus = read(content);
   EXPECT_EQ(corpus.tests.size(), 20u);  // both targets of 10 of the 100 sources
   EXPECT_EQ(corpus.longest_target, 4);
