@@ -62,13 +62,13 @@ TEST_F(Counting, CannotBeRecorded) {
   EXPECT_THROW(greedy(ctx, model, source, {}), Error);
 }
 
-/// Sequences of 1 to 5 tokens 3…7, to be copied; 0 is padding, 1 begins, 2 ends.
+/// Sequences of 1 to 4 tokens 3…7, to be copied; 0 is padding, 1 begins, 2 ends.
 struct Batch {
   explicit Batch(Index size, std::uint64_t seed)
-      : source(Shape{size, 5}), target(Shape{size, 6}), labels(Shape{size, 6}), lengths(Shape{size}) {
+      : source(Shape{size, 4}), target(Shape{size, 5}), labels(Shape{size, 5}), lengths(Shape{size}) {
     RandomSequence random(seed);
     for (Index b = 0; b < size; ++b) {
-      lengths(b) = 1 + random.below(5);
+      lengths(b) = 1 + random.below(4);
       target(b, 0) = 1;
       for (Index n = 0; n < lengths(b); ++n)
         source(b, n) = target(b, n + 1) = labels(b, n) = static_cast<Id>(3 + random.below(5));
@@ -77,7 +77,7 @@ struct Batch {
   }
   std::vector<Id> sequence(Index b) const { return {&source(b, 0), &source(b, 0) + lengths(b)}; }
 
-  Tensor<Id, 2> source, target, labels;  // (B, 5), (B, 6), (B, 6)
+  Tensor<Id, 2> source, target, labels;  // (B, 4), (B, 5), (B, 5)
   Tensor<Index, 1> lengths;              // (B)
 };
 

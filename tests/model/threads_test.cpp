@@ -15,7 +15,8 @@ namespace {
 
 using Model = EncoderDecoder<PostNorm<float>>;
 
-/// A batch that is cut into several pieces by every kernel: 280 rows, more than 64 columns, more than 16384 weights.
+/// A batch that is cut into several pieces by all kernels: 560 rows, more than 64 columns, matrices of more than 16384
+/// weights.
 class Bits : public testing::Test {
  protected:
   Bits()
@@ -62,9 +63,10 @@ class Bits : public testing::Test {
   }
 
   Model model;
-  const Tensor<Id, 2> source = random_ids(Shape{4, 70}, 1, 300, 2), target = random_ids(Shape{4, 70}, 1, 300, 3),
-                      labels = random_ids(Shape{4, 70}, 0, 300, 4);
-  const Tensor<Index, 1> source_lengths = lengths({70, 33, 64, 5}), target_lengths = lengths({40, 70, 1, 65});
+  const Tensor<Id, 2> source = random_ids(Shape{8, 70}, 1, 300, 2), target = random_ids(Shape{8, 70}, 1, 300, 3),
+                      labels = random_ids(Shape{8, 70}, 0, 300, 4);
+  const Tensor<Index, 1> source_lengths = lengths({70, 33, 64, 5, 69, 1, 50, 32}),
+                         target_lengths = lengths({40, 70, 1, 65, 33, 32, 9, 70});
 };
 
 TEST_F(Bits, OfTheForwardPassAreTheSameOnAnyNumberOfThreads) {

@@ -46,7 +46,7 @@ Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions
   walk([&](const std::string& name, const Leaf&, const auto&) { own.insert(name); }, model);
 
   std::string problems;
-  const auto problem = [&](const std::string& text) { problems.append("\n  ").append(text); };
+  const auto problem = [&](const auto&... parts) { problems.append("\n  ").append(detail::concatenate(parts...)); };
   std::vector<std::function<void()>> commits;  // what to do once nothing can fail any more
   walk(
       [&](const std::string& name, const Leaf&, auto& tensor) {
@@ -57,22 +57,21 @@ Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions
           for (const std::string& alias : found->second)
             if (!own.contains(alias)) names.push_back(alias);
         std::erase_if(names, [&](const std::string& candidate) { return !file.find(candidate); });
-        if (names.empty()) problem("missing: " + name + " " + to_string(tensor.shape()));
+        if (names.empty()) problem("missing: ", name, " ", tensor.shape());
         Tensor<T, rank> values;
         std::string first;
         for (const std::string& stored_name : names) {
           used.insert(stored_name);
           const StoredTensor& stored = *file.find(stored_name);
           if (!detail::same_shape(stored.shape, tensor.shape())) {
-            problem("shape: " + stored_name + " is " + detail::shape_text(stored.shape) + ", not " + to_string(tensor.shape()));
+            problem("shape: ", stored_name, " is ", detail::shape_text(stored.shape), ", not ", tensor.shape());
           } else if (!detail::readable<T>(stored.dtype)) {
-            problem("dtype: " + stored_name + " is " + std::string(stored.dtype) + ", which cannot be read as " +
-                    std::string(detail::dtype_of<T>()));
+            problem("dtype: ", stored_name, " is ", stored.dtype, ", which cannot be read as ", detail::dtype_of<T>());
           } else {
             auto read = file.read<T, rank>(stored_name);
             if (!values.data()) values = std::move(read), first = stored_name;
             else if (std::memcmp(read.data(), values.data(), static_cast<std::size_t>(read.size()) * sizeof(T)) != 0)
-              problem("contradiction: " + first + " and " + stored_name + " are one tensor, but differ");
+              problem("contradiction: ", first, " and ", stored_name, " are one tensor, but differ");
           }
         }
         commits.emplace_back([&tensor, values = std::move(values)] { std::copy_n(values.data(), values.size(), tensor.data()); });
@@ -80,7 +79,7 @@ Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions
       model);
   if (!options.allow_extra)
     for (const auto& [name, stored] : file.tensors())
-      if (!used.contains(name)) problem("extra: " + name + " " + detail::shape_text(stored.shape));
+      if (!used.contains(name)) problem("extra: ", name, " ", detail::shape_text(stored.shape));
   if (!problems.empty()) fail("load", path.string(), " does not fit the model:", problems);
   Metadata metadata = file.metadata();
   for (const auto& commit : commits) commit();

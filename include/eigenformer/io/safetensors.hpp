@@ -155,11 +155,18 @@ bool convert(S stored, T& value) {
   }
 }
 
+template <class... Parts>
+std::string concatenate(const Parts&... parts) {
+  std::string text;
+  (text.append(error_part(parts)), ...);
+  return text;
+}
+
 // How files are quoted in errors: in full only if of sensible length.
 inline std::string in_quotes(std::string_view text) {
-  return "\"" + std::string(text.substr(0, 200)) + (text.size() > 200 ? "…\"" : "\"");
+  return concatenate("\"", text.substr(0, 200), text.size() > 200 ? "…\"" : "\"");
 }
-inline std::string tensor_text(std::string_view name) { return "tensor " + detail::in_quotes(name); }
+inline std::string tensor_text(std::string_view name) { return concatenate("tensor ", in_quotes(name)); }
 inline std::string shape_text(const std::vector<Index>& shape) {
   std::string text = "(";
   for (const Index extent : shape) {
@@ -209,26 +216,26 @@ class HeaderParser {
       const auto [place, is_new] = tensors_.try_emplace(name);
       tensor_ = &place->second;
       dtype_seen_ = shape_seen_ = offsets_seen_ = false;
-      return is_new || problem(here() + " occurs twice");
+      return is_new || problem(here(), " occurs twice");
     }
     if (place_ == Place::metadata) {
       name_ = name;
       awaited_ = Value::text;
-      return !metadata_.contains(name) || problem("the key " + detail::in_quotes(name) + " of __metadata__ occurs twice");
+      return !metadata_.contains(name) || problem("the key ", in_quotes(name), " of __metadata__ occurs twice");
     }
     const auto field = [&](Value value, bool& seen) {
       awaited_ = value;
-      return !std::exchange(seen, true) || problem(here() + " has two fields " + detail::in_quotes(name));
+      return !std::exchange(seen, true) || problem(here(), " has two fields ", in_quotes(name));
     };
     if (name == "dtype") return field(Value::dtype, dtype_seen_);
     if (name == "shape") return field(Value::shape, shape_seen_);
     if (name == "data_offsets") return field(Value::offsets, offsets_seen_);
-    return problem(here() + " has an unknown field " + detail::in_quotes(name));
+    return problem(here(), " has an unknown field ", in_quotes(name));
   }
   bool end_object() {
     if (place_ == Place::tensor) {
       const char* const missing = !dtype_seen_ ? "dtype" : !shape_seen_ ? "shape" : !offsets_seen_ ? "data_offsets" : nullptr;
-      if (missing) return problem(here() + " has no " + missing);
+      if (missing) return problem(here(), " has no ", missing);
     }
     return go(place_ == Place::file ? Place::outside : Place::file);
   }
@@ -240,7 +247,7 @@ class HeaderParser {
   }
   bool end_array() {
     if (awaited_ == Value::offsets) {
-      if (offsets_.size() != 2) return problem(here() + " has " + std::to_string(offsets_.size()) + " data_offsets, not 2");
+      if (offsets_.size() != 2) return problem(here(), " has ", offsets_.size(), " data_offsets, not 2");
       tensor_->begin = offsets_[0], tensor_->end = offsets_[1];
     }
     return go(Place::tensor);
@@ -252,7 +259,7 @@ class HeaderParser {
     }
     if (place_ != Place::tensor || awaited_ != Value::dtype) return unexpected("a string");
     const Dtype* const dtype = find_dtype(text);
-    if (!dtype) return problem(here() + " is of the unknown dtype " + detail::in_quotes(text));
+    if (!dtype) return problem(here(), " is of the unknown dtype ", in_quotes(text));
     tensor_->dtype = dtype->name;
     return go(Place::tensor);
   }
@@ -262,7 +269,7 @@ class HeaderParser {
       if (offsets_.size() < 3) offsets_.push_back(number);
       return true;
     }
-    if (!std::in_range<Index>(number)) return problem(here() + " has an extent of " + std::to_string(number));
+    if (!std::in_range<Index>(number)) return problem(here(), " has an extent of ", number);
     tensor_->shape.push_back(static_cast<Index>(number));
     return true;
   }
@@ -272,7 +279,7 @@ class HeaderParser {
   bool null() { return unexpected("null"); }
   bool binary(std::vector<std::uint8_t>&) { return unexpected("binary data"); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) {
-    return problem("the header is not valid JSON at byte " + std::to_string(position));
+    return problem("the header is not valid JSON at byte ", position);
   }
 
  private:
@@ -285,13 +292,14 @@ class HeaderParser {
     awaited_ = Value::none;
     return true;
   }
-  bool problem(std::string text) {
-    problem_ = std::move(text);
+  template <class... Parts>
+  bool problem(const Parts&... parts) {
+    problem_ = concatenate(parts...);
     return false;
   }
   bool unexpected(const char* what) {
-    const std::string place = name_.empty() ? "" : ", in or after " + detail::in_quotes(name_);
-    return problem(std::string("the header has ") + what + " where none may be" + place);
+    if (name_.empty()) return problem("the header has ", what, " where none may be");
+    return problem("the header has ", what, " where none may be, in or after ", in_quotes(name_));
   }
 
   Metadata& metadata_;
@@ -424,7 +432,7 @@ class Safetensors {
       check(tensor.begin <= tensor.end, name, " begins at ", tensor.begin, " and ends at ", tensor.end);
       check(tensor.begin == position, name, " begins at ", tensor.begin, ", but the one before ends at ", position);
       check(tensor.end <= size, name, " ends at ", tensor.end, ", but there are ", size, " bytes of data");
-      const std::string kind = " of shape " + detail::shape_text(tensor.shape) + " and dtype " + std::string(tensor.dtype);
+      const std::string kind = detail::concatenate(" of shape ", detail::shape_text(tensor.shape), " and dtype ", tensor.dtype);
       const auto bytes = detail::byte_count(tensor);
       check(bytes.has_value(), name, kind, " is too large, or does not fill whole bytes");
       check(*bytes == tensor.end - tensor.begin, name, kind, " needs ", *bytes, " bytes, not ", tensor.end - tensor.begin);
@@ -526,7 +534,7 @@ class SafetensorsWriter {
 
     explicit Temporary(std::filesystem::path beside) : path(std::move(beside)) {
       std::random_device random;
-      path += "." + std::to_string(random()) + std::to_string(random()) + ".tmp";
+      path += detail::concatenate(".", random(), random(), ".tmp");
     }
     ~Temporary() {
       std::error_code ignored;
@@ -537,14 +545,14 @@ class SafetensorsWriter {
   };
 
   std::string header_of(const std::vector<const Named*>& order, const std::filesystem::path& path) const {
-    std::string header;
+    std::string header = "{";
     try {
-      if (!metadata.empty()) header = "\"__metadata__\":" + nlohmann::json(metadata).dump();
+      if (!metadata.empty()) header.append("\"__metadata__\":").append(nlohmann::json(metadata).dump());
       std::uint64_t begin = 0;
       for (const auto* named : order) {
         const auto& [name, item] = *named;
         const std::uint64_t end = begin + item.bytes;
-        header.append(header.empty() ? "" : ",").append(nlohmann::json(name).dump()).append(":{\"dtype\":\"").append(item.dtype);
+        header.append(header.size() > 1 ? "," : "").append(nlohmann::json(name).dump()).append(":{\"dtype\":\"").append(item.dtype);
         header.append("\",\"shape\":").append(nlohmann::json(item.shape).dump());
         header.append(",\"data_offsets\":").append(nlohmann::json({begin, end}).dump()).append("}");
         begin = end;
@@ -552,7 +560,7 @@ class SafetensorsWriter {
     } catch (const nlohmann::json::exception&) {
       fail("safetensors", path.string(), ": a name or a text of the metadata is not UTF-8");
     }
-    header = "{" + header + "}";
+    header += '}';
     header.resize((header.size() + 7) / 8 * 8, ' ');
     require(header.size() <= detail::longest_header, "safetensors", path.string(), ": the header would be ", header.size(),
             " bytes long, more than the format's limit of ", detail::longest_header);

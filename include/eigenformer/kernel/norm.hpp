@@ -24,7 +24,7 @@ struct RowStatistics {
 template <class T>
 RowStatistics<T> row_statistics(ConstRowMap<T> x, double epsilon) {
   if (x.size() == 0) return {0, 0, 0};
-  const T count = static_cast<T>(x.size()), mean = x.sum() / count, rest = (x - mean).sum() / count;
+  const T count = static_cast<T>(x.size()), mean = row_sum(x) / count, rest = (x - mean).sum() / count;
   const T variance = ((x - mean) - rest).square().sum() / count;
   return {mean, rest, 1 / std::sqrt(variance + static_cast<T>(epsilon))};
 }
@@ -67,7 +67,7 @@ void layer_norm_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x
       if (!dx) continue;
       if (weight) slope = dout * row_map(weight.data(), width);
       else slope = dout;
-      const T mean = slope.sum() / count, along = (slope * normal).sum() / count;
+      const T mean = row_sum(slope) / count, along = (slope * normal).sum() / count;
       dx.put(row_map(dx.row(i), width), (slope - mean - normal * along) * statistics[i].scale);
     }
   });

@@ -33,7 +33,8 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
     kernel::attention_forward(ctx.threads, ctx.arena, in, y, log_sum_exp);
   }
   ctx.record(y, [=](Context& back, ConstView<T, 4> dy) {
-    const auto dquery = back.gradient(in.query), dkey = back.gradient(in.key), dvalue = back.gradient(in.value);
+    // Should they share memory, then the kernel overwrites in this order: dkey, dvalue, dquery.
+    const auto dkey = back.gradient(in.key), dvalue = back.gradient(in.value), dquery = back.gradient(in.query);
     const auto scratch = back.scratch();
     kernel::attention_backward<T>(back.threads, back.arena, in, y, log_sum_exp, dy, dquery, dkey, dvalue);
   });

@@ -13,7 +13,7 @@ template <class T, int Rank>
 ConstView<T, Rank> layer_norm(Context& ctx, ConstView<T, Rank> x, std::type_identity_t<ConstView<T, 1>> weight,
                               std::type_identity_t<ConstView<T, 1>> bias, double epsilon) {
   require((!weight || weight.size() == x.width()) && (!bias || bias.size() == x.width()), "layer_norm", "input ", x.shape(),
-          " does not fit a norm of width ", weight ? weight.size() : bias.size());
+          " does not fit a weight of ", weight.shape(), " and a bias of ", bias.shape());
   const View<T, Rank> y = ctx.output<T>(x.shape());
   const auto statistics = ctx.arena.allocate<kernel::RowStatistics<T>>(Shape{x.rows()});
   kernel::layer_norm_forward<T>(ctx.threads, x.flat(), weight, bias, epsilon, y.flat(), statistics);

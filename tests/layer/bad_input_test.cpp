@@ -1,0 +1,63 @@
+// Configurations that make no layer are refused by the constructor, with place and numbers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "eigenformer/layer/attention/attention.hpp"
+#include "eigenformer/layer/embedding.hpp"
+#include "eigenformer/layer/ffn/mlp.hpp"
+#include "eigenformer/layer/linear.hpp"
+#include "eigenformer/layer/norm/layer_norm.hpp"
+#include "support/error.hpp"
+
+using namespace eigenformer;
+using test::error_of;
+
+namespace {
+
+std::string attention_error(const AttentionConfig& config) {
+  return error_of([&] { Attention<>{config}; });
+}
+
+}  // namespace
+
+TEST(BadConfig, Linear) {
+  EXPECT_EQ(error_of([] { Linear<>({.in = 0, .out = 3}); }), "[linear] cannot map width 0 to width 3");
+  EXPECT_EQ(error_of([] { Linear<>({.in = 4, .out = -1}); }), "[linear] cannot map width 4 to width -1");
+}
+
+TEST(BadConfig, Embedding) {
+  EXPECT_EQ(error_of([] { Embedding<>({.vocabulary = 0, .width = 4}); }), "[embedding] cannot embed 0 tokens in width 4");
+  EXPECT_EQ(error_of([] { Embedding<>({.vocabulary = 9, .width = -4}); }), "[embedding] cannot embed 9 tokens in width -4");
+}
+
+TEST(BadConfig, LayerNorm) {
+  EXPECT_EQ(error_of([] { LayerNorm<>({.width = 0}); }), "[layer_norm] width 0 is not positive");
+  EXPECT_EQ(error_of([] { LayerNorm<>({.width = 4, .epsilon = -1e-9}); }), "[layer_norm] epsilon -1e-09 is negative");
+  EXPECT_NE(error_of([] { LayerNorm<>({.width = 4, .epsilon = NAN}); }), "");
+}
+
+TEST(BadConfig, Mlp) { EXPECT_EQ(error_of([] { Mlp<>({.width = 4, .hidden = 0}); }), "[linear] cannot map width 4 to width 0"); }
+
+TEST(BadConfig, Attention) {
+  EXPECT_EQ(attention_error({.width = 512, .heads = 6}), "[attention] 6 heads do not divide model width 512");
+  EXPECT_EQ(attention_error({.width = 7, .heads = 2}), "[attention] 2 heads do not divide model width 7");
+  EXPECT_EQ(attention_error({.width = 512, .heads = 0}), "[attention] 0 heads of model width 512 make no sense");
+  EXPECT_EQ(attention_error({.width = 0, .heads = 8}), "[attention] 8 heads of model width 0 make no sense");
+  EXPECT_EQ(attention_error({.width = 512, .heads = -8}), "[attention] -8 heads of model width 512 make no sense");
+  EXPECT_EQ(attention_error({.width = 512, .heads = 8, .key_heads = 3}), "[attention] 3 key-value heads do not divide 8 query heads");
+  EXPECT_EQ(attention_error({.width = 512, .heads = 8, .key_heads = -2}), "[attention] -2 key-value heads do not divide 8 query heads");
+  EXPECT_EQ(attention_error({.width = 512, .heads = 6, .head_width = -64}), "[attention] head width -64 is not positive");
+  EXPECT_EQ(attention_error({.width = 512, .heads = 8, .dropout = 1}), "[attention] dropout probability 1 is not in [0, 1)");
+  EXPECT_EQ(attention_error({.width = 512, .heads = 6, .head_width = 64}), "") << "a given head width needs no division";
+}
+
+TEST(BadInput, MemoryOfAnotherWidthOrBatch) {
+  const Attention<> attention({.width = 8, .heads = 2});
+  const Tensor<float, 3> x(Shape{2, 3, 8}), narrow(Shape{2, 5, 6}), other(Shape{3, 5, 8});
+  Context ctx;
+  EXPECT_EQ(error_of([&] { attention(ctx, x, {.memory = narrow}); }), "[linear] input (2, 5, 6) does not fit a weight of (8, 8)");
+  EXPECT_EQ(error_of([&] { attention(ctx, x, {.memory = other}); }),
+            "[attention] queries (2, 3, 2, 4), keys (3, 5, 2, 4) and values (3, 5, 2, 4) do not fit");
+}

@@ -1,0 +1,104 @@
+// A model refuses what does not fit, stays what it was, and goes on with the next call.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "eigenformer/core/initialize.hpp"
+#include "eigenformer/model/encoder_decoder.hpp"
+#include "support/error.hpp"
+
+using namespace eigenformer;
+using test::error_of;
+
+namespace {
+
+EncoderDecoderConfig small() {
+  return {.source_vocabulary = 11, .target_vocabulary = 11, .encoder_layers = 1, .decoder_layers = 1,
+          .block = {.width = 8, .hidden = 6, .heads = 2, .dropout = 0}};
+}
+
+EncoderDecoder<> made() {
+  EncoderDecoder<> model(small());
+  initialize(model, 1);
+  return model;
+}
+
+ConstView<Id, 2> as_rows(const std::vector<Id>& ids, Index rows) {
+  return {ids.data(), {rows, static_cast<Index>(ids.size()) / rows}};
+}
+
+const std::vector<Id> source{3, 4, 5, 6, 7, 8}, target{1, 3, 4, 1};  // (2, 3) and (2, 2)
+
+std::vector<float> outputs(Context& ctx, const EncoderDecoder<>& model, const EncoderDecoderCall& call) {
+  const auto y = model(ctx, call);
+  return {y.data(), y.data() + y.size()};
+}
+
+std::string refused(EncoderDecoderConfig config) {
+  return error_of([&] { EncoderDecoder<>{config}; });
+}
+
+}  // namespace
+
+TEST(BadConfig, EncoderDecoder) {
+  auto config = small();
+  config.target_vocabulary = 12;
+  EXPECT_EQ(refused(config), "[encoder_decoder] a shared table needs equal vocabularies, not 11 and 12");
+  config.sharing = Sharing::target_and_output;
+  EXPECT_EQ(refused(config), "");
+  config = small();
+  config.source_vocabulary = config.target_vocabulary = 0;
+  EXPECT_EQ(refused(config), "[embedding] cannot embed 0 tokens in width 8");
+  config = small();
+  config.encoder_layers = -1;
+  EXPECT_EQ(refused(config), "[stack] cannot have -1 layers");
+  config = small();
+  config.block.heads = 3;
+  EXPECT_EQ(refused(config), "[attention] 3 heads do not divide model width 8");
+  config = small();
+  config.block.dropout = 1;
+  EXPECT_EQ(refused(config), "[attention] dropout probability 1 is not in [0, 1)");
+}
+
+TEST(BadInput, EncoderDecoder) {
+  const auto model = made(), before = model;
+  Context ctx;
+  Tape tape;
+  ctx.tape = &tape;
+  const EncoderDecoderCall good{.source = as_rows(source, 2), .target = as_rows(target, 2)};
+  const auto expected = outputs(ctx, model, good);
+  ctx.reset();
+
+  const auto refuse = [&](const EncoderDecoderCall& call, const std::string& text) {
+    EXPECT_EQ(error_of([&] { model(ctx, call); }), text);
+    ctx.reset();
+    EXPECT_EQ(tape.size(), 0);
+    EXPECT_EQ(outputs(ctx, model, good), expected) << "the context works as before";
+    ctx.reset();
+  };
+  refuse({.source = as_rows(source, 3), .target = as_rows(target, 2)}, "[encoder_decoder] sources (3, 2) and targets (2, 2) are of different batches");
+  const std::vector<Id> bad_source{3, 4, 5, 6, 11, 8}, bad_target{1, -1, 4, 1};
+  refuse({.source = as_rows(bad_source, 2), .target = as_rows(target, 2)}, "[embedding] id 11 in row 1, column 1 of (2, 3) is not in the vocabulary of 11");
+  refuse({.source = as_rows(source, 2), .target = as_rows(bad_target, 2)}, "[embedding] id -1 in row 0, column 1 of (2, 2) is not in the vocabulary of 11");
+  const std::vector<Index> one{3}, too_long{3, 4}, negative{-1, 2};
+  refuse({.source = as_rows(source, 2), .source_lengths = one, .target = as_rows(target, 2)}, "[attention] 1 key lengths for a batch of 2");
+  refuse({.source = as_rows(source, 2), .source_lengths = too_long, .target = as_rows(target, 2)}, "[attention] key length 4 of sequence 1 is not in 0…3");
+  refuse({.source = as_rows(source, 2), .target = as_rows(target, 2), .target_lengths = negative}, "[attention] key length -1 of sequence 0 is not in 0…2");
+
+  walk([](const std::string& path, const Leaf&, const auto& a, const auto& b) {
+    EXPECT_EQ(std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(float)), 0) << path;
+  }, model, before);
+}
+
+TEST(EmptyInput, GivesResultsOfTheRightShape) {
+  const auto model = made();
+  Context ctx;
+  const auto no_source = model(ctx, {.source = {target.data(), {2, 0}}, .target = as_rows(target, 2)});
+  EXPECT_EQ(no_source.shape(), (Shape{2, 2, 11}));
+  for (Index i = 0; i < no_source.size(); ++i) EXPECT_TRUE(std::isfinite(no_source.data()[i]));
+  EXPECT_EQ(model(ctx, {.source = as_rows(source, 2), .target = {target.data(), {2, 0}}}).shape(), (Shape{2, 0, 11}));
+  EXPECT_EQ(model(ctx, {.source = {target.data(), {0, 3}}, .target = {target.data(), {0, 2}}}).shape(), (Shape{0, 2, 11}));
+}
