@@ -230,13 +230,19 @@ struct AddBias {
   }
 };
 
-/// y (M, Out) = x (M, In) · weight (Out, In)ᵀ + bias (Out), which may be null.
+/// y (M, Out) = x (M, In) · weightᵀ + bias (Out), which may be null; the weight (Out, In) is packed already.
 template <class T>
-void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, ConstView<T, 1> bias, View<T, 2> y) {
-  const auto panels = pack_panels_transposed<T>(threads, weight, arena.allocate<T>(Panels<T>::size(x.width(), y.width())));
+void linear_forward(const Threads& threads, ConstView<T, 2> x, const Panels<T>& panels, ConstView<T, 1> bias, View<T, 2> y) {
   const Left<T> left{x.data(), x.rows(), x.width(), x.stride(0)};
   if (bias) multiply(threads, left, panels, y, false, AddBias<T>{bias.data()});
   else multiply(threads, left, panels, y, false, NoFinish{});
+}
+
+/// The same, with a weight (Out, In) as it lies.
+template <class T>
+void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, ConstView<T, 1> bias, View<T, 2> y) {
+  const auto panels = pack_panels_transposed<T>(threads, weight, arena.allocate<T>(Panels<T>::size(x.width(), y.width())));
+  linear_forward<T>(threads, x, panels, bias, y);
 }
 
 /// dx (M, In) ← dy (M, Out) · weight (Out, In)
