@@ -28,6 +28,8 @@ class Weight {
   View<T, 2> view() { return changing().view(); }
   ConstView<T, 2> view() const { return tensor_.view(); }
   operator ConstView<T, 2>() const { return view(); }
+  T& operator()(Index out, Index in) { return view()(out, in); }
+  const T& operator()(Index out, Index in) const { return view()(out, in); }
   MatrixMap<T> matrix() { return view().matrix(); }
   MatrixMap<const T> matrix() const { return view().matrix(); }
 
