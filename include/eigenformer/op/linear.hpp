@@ -9,18 +9,22 @@
 
 namespace eigenformer::op {
 
+/// Throws unless x (…, In), weight (Out, In) and bias (Out), or null, fit.
+template <class T, int Rank>
+void check_linear(ConstView<T, Rank> x, ConstView<T, 2> weight, ConstView<T, 1> bias) {
+  require(x.width() == weight.extent(1), "linear", "input ", x.shape(), " does not fit a weight of ", weight.shape());
+  require(!bias || bias.size() == weight.extent(0), "linear", "bias ", bias.shape(), " does not fit a weight of ", weight.shape());
+}
+
 /// x (…, In), weight (Out, In), bias (Out) or null → (…, Out); `packed` are the weight's panels, if they exist.
 template <class T, int Rank>
 ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, std::type_identity_t<ConstView<T, 2>> weight,
                           std::type_identity_t<ConstView<T, 1>> bias = {}, std::type_identity_t<const T*> packed = nullptr) {
-  require(x.width() == weight.extent(1), "linear", "input ", x.shape(), " does not fit a weight of ", weight.shape());
-  require(!bias || bias.size() == weight.extent(0), "linear", "bias ", bias.shape(), " does not fit a weight of ", weight.shape());
+  check_linear(x, weight, bias);
   const View<T, Rank> y = ctx.output<T>(x.shape().with_width(weight.extent(0)));
-  if (packed) {
-    kernel::linear_forward<T>(ctx.threads, x.flat(), {packed, x.width(), y.width()}, bias, y.flat());
-  } else {
+  {
     const auto scratch = ctx.scratch();
-    kernel::linear_forward<T>(ctx.threads, ctx.arena, x.flat(), weight, bias, y.flat());
+    kernel::linear_forward<T>(ctx.threads, ctx.arena, x.flat(), weight, bias, y.flat(), packed);
   }
   ctx.record(y, [=](Context& back, ConstView<T, Rank> dy) {
     const auto dx = back.gradient(x).flat(), dweight = back.gradient(weight);
