@@ -53,6 +53,7 @@
 #include "eigenformer/op/layer_norm.hpp"
 #include "eigenformer/op/linear.hpp"
 #include "eigenformer/op/softmax.hpp"
+#include "eigenformer/op/weight.hpp"
 #include "eigenformer/train/adam.hpp"
 #include "eigenformer/train/clip.hpp"
 #include "eigenformer/train/schedule.hpp"

@@ -48,7 +48,7 @@ class Walker {
   void operator()(const Leaf& leaf, First& first, Rest&... rest) {
     within(leaf.name, [&] {
       require(((first.shape() == rest.shape()) && ...), path_, "the models differ in shape: ", first.shape(), " and others");
-      if (first.data()) f_(std::as_const(path_), leaf, first, rest...);
+      if (std::as_const(first).data()) f_(std::as_const(path_), leaf, first, rest...);
     });
   }
 

@@ -1,26 +1,27 @@
-// Activations: each is a type with value(x) and slope(x), both elementwise.
+// Activations: each is a type with value(x) and slope(x) on vectors, for passes of their own and for the end of a product.
 #pragma once
 
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/kernel/row.hpp"
+#include "eigenformer/kernel/simd.hpp"
 
 namespace eigenformer {
 
 /// max(x, 0); the slope at 0 is 0.
 struct Relu {
-  template <class T>
-  static T value(T x) {
-    return x > 0 ? x : T{0};
+  template <class V>
+  static V value(V x) {
+    return max(x, V(0));
   }
-  template <class T>
-  static T slope(T x) {
-    return x > 0 ? T{1} : T{0};
+  template <class V>
+  static V slope(V x) {
+    return where_less(V(0), x, V(1));
   }
 };
 
-namespace kernel {
+namespace kernel::inline EIGENFORMER_SIMD {
 
 /// y = activation(x), all (R, D)
 template <class Activation, class T>
@@ -28,7 +29,7 @@ void activation_forward(const Threads& threads, ConstView<T, 2> x, View<T, 2> y)
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i)
-      for (Index j = 0; j < width; ++j) y.row(i)[j] = Activation::value(x.row(i)[j]);
+      for_vectors<T>(width, [&](Index j, auto n) { store(y.row(i) + j, Activation::value(load(x.row(i) + j, n)), n); });
   });
 }
 
@@ -39,9 +40,28 @@ void activation_backward(const Threads& threads, ConstView<T, 2> x, ConstView<T,
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i)
-      dx.put(row_map(dx.row(i), width), row_map(dy.row(i), width) * row_map(x.row(i), width).unaryExpr([](T value) { return Activation::slope(value); }));
+      for_vectors<T>(width, [&](Index j, auto n) {
+        const Vec<T> slope = load(dy.row(i) + j, n) * Activation::slope(load(x.row(i) + j, n));
+        store(dx.row(i) + j, dx.add ? load(dx.row(i) + j, n) + slope : slope, n);
+      });
   });
 }
 
-}  // namespace kernel
+/// The end of a product: adds bias (N), which may be null, keeps that sum if `kept` is given, and applies the activation.
+template <class Activation, class T>
+struct ActivatedBias {
+  const T* bias;
+  View<T, 2> kept{};
+
+  void operator()(Index row, Index column, T* out, Index count) const {
+    T* const keep = kept ? kept.row(row) + column : nullptr;
+    for_vectors<T>(count, [&](Index i, auto n) {
+      const Vec<T> sum = bias ? load(out + i, n) + load(bias + column + i, n) : load(out + i, n);
+      if (keep) store(keep + i, sum, n);
+      store(out + i, Activation::value(sum), n);
+    });
+  }
+};
+
+}  // namespace kernel::inline EIGENFORMER_SIMD
 }  // namespace eigenformer

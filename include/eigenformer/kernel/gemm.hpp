@@ -230,13 +230,22 @@ struct AddBias {
   }
 };
 
+/// y (M, Out) = x (M, In) · weight (Out, In)ᵀ, then finish on every piece of a row; `packed` are the weight's panels, or
+/// null to pack them here.
+template <class T, class Finish>
+void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, const T* packed, View<T, 2> y,
+                    Finish&& finish) {
+  const Panels<T> panels = packed ? Panels<T>{packed, x.width(), y.width()}
+                                  : pack_panels_transposed<T>(threads, weight, arena.allocate<T>(Panels<T>::size(x.width(), y.width())));
+  multiply(threads, Left<T>{x.data(), x.rows(), x.width(), x.stride(0)}, panels, y, false, finish);
+}
+
 /// y (M, Out) = x (M, In) · weight (Out, In)ᵀ + bias (Out), which may be null.
 template <class T>
-void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, ConstView<T, 1> bias, View<T, 2> y) {
-  const auto panels = pack_panels_transposed<T>(threads, weight, arena.allocate<T>(Panels<T>::size(x.width(), y.width())));
-  const Left<T> left{x.data(), x.rows(), x.width(), x.stride(0)};
-  if (bias) multiply(threads, left, panels, y, false, AddBias<T>{bias.data()});
-  else multiply(threads, left, panels, y, false, NoFinish{});
+void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, ConstView<T, 1> bias, View<T, 2> y,
+                    const T* packed = nullptr) {
+  if (bias) linear_forward<T>(threads, arena, x, weight, packed, y, AddBias<T>{bias.data()});
+  else linear_forward<T>(threads, arena, x, weight, packed, y, NoFinish{});
 }
 
 /// dx (M, In) ← dy (M, Out) · weight (Out, In)

@@ -1,6 +1,7 @@
 // Layer normalisation (Ba, Kiros, Hinton 2016): y = (x − mean) / √(variance + ε) ∘ weight + bias, over the last axis.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "eigenformer/core/arena.hpp"
@@ -8,8 +9,9 @@
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/kernel/row.hpp"
+#include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel {
+namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
 /// What the forward pass keeps of a row: its mean as an unevaluated sum, and 1/√(variance + ε).
 template <class T>
@@ -17,15 +19,19 @@ struct RowStatistics {
   T mean, mean_rest, scale;
 
   /// (x − mean)·scale, exact to rounding even when the mean is large against the spread.
-  auto normalized(const auto& x) const { return ((x - mean) - mean_rest) * scale; }
+  Vec<T> normalized(Vec<T> x) const { return ((x - Vec<T>(mean)) - Vec<T>(mean_rest)) * Vec<T>(scale); }
 };
 
 /// Mean and variance by the corrected two-pass method (Chan, Golub, LeVeque 1983).
 template <class T>
-RowStatistics<T> row_statistics(ConstRowMap<T> x, double epsilon) {
-  if (x.size() == 0) return {0, 0, 0};
-  const T count = static_cast<T>(x.size()), mean = row_sum(x) / count, rest = (x - mean).sum() / count;
-  const T variance = ((x - mean) - rest).square().sum() / count;
+RowStatistics<T> row_statistics(const T* x, Index width, double epsilon) {
+  if (width == 0) return {0, 0, 0};
+  const T count = static_cast<T>(width), mean = sum_vectors<T>(width, [&](Index j, auto n) { return load(x + j, n); }) / count;
+  const auto [first, second] = sum_vectors<T, 2>(width, [&](Index j, auto n) {
+    const Vec<T> centred = load(x + j, n, mean) - Vec<T>(mean);
+    return std::array{centred, centred * centred};
+  });
+  const T rest = first / count, variance = (std::max)(second / count - rest * rest, T{0});
   return {mean, rest, 1 / std::sqrt(variance + static_cast<T>(epsilon))};
 }
 
@@ -36,12 +42,13 @@ void layer_norm_forward(const Threads& threads, ConstView<T, 2> x, ConstView<T, 
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
-      const auto in = row_map(x.row(i), width);
-      auto out = row_map(y.row(i), width);
-      statistics[i] = row_statistics<T>(in, epsilon);
-      out = statistics[i].normalized(in);
-      if (weight) out *= row_map(weight.data(), width);
-      if (bias) out += row_map(bias.data(), width);
+      const RowStatistics<T> row = statistics[i] = row_statistics(x.row(i), width, epsilon);
+      for_vectors<T>(width, [&](Index j, auto n) {
+        Vec<T> out = row.normalized(load(x.row(i) + j, n));
+        if (weight) out = out * load(weight.data() + j, n);
+        if (bias) out = out + load(bias.data() + j, n);
+        store(y.row(i) + j, out, n);
+      });
     }
   });
 }
@@ -53,22 +60,31 @@ void layer_norm_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x
   const Index width = x.width(), grain = row_grain(width), pieces = (x.rows() + grain - 1) / grain;
   const T count = static_cast<T>(width);
   const auto sums = arena.allocate<T>(Shape{pieces, Index{2}, width});  // of weight and bias, a row per piece
-  const auto scratch = arena.allocate<T>(Shape{Index{threads.count()}, Index{2}, width});
-  threads.parallel_for(x.rows(), grain, [&](Index begin, Index end, int slot) {
-    auto weight_sum = row_map(&sums(begin / grain, 0, 0), width), bias_sum = row_map(&sums(begin / grain, 1, 0), width);
-    auto normal = row_map(&scratch(slot, 0, 0), width), slope = row_map(&scratch(slot, 1, 0), width);
-    weight_sum.setZero();
-    bias_sum.setZero();
+  threads.parallel_for(x.rows(), grain, [&](Index begin, Index end) {
+    T *const weight_sum = &sums(begin / grain, 0, 0), *const bias_sum = weight_sum + width;
+    std::fill_n(weight_sum, 2 * width, T{0});
     for (Index i = begin; i < end; ++i) {
-      const auto dout = row_map(dy.row(i), width);
-      normal = statistics[i].normalized(row_map(x.row(i), width));
-      weight_sum += dout * normal;
-      bias_sum += dout;
+      const RowStatistics<T> row = statistics[i];
+      const auto normal = [&](Index j, auto n) { return row.normalized(load(x.row(i) + j, n, row.mean)); };
+      const auto slope = [&](Index j, auto n) {
+        const Vec<T> out = load(dy.row(i) + j, n);
+        return weight ? out * load(weight.data() + j, n) : out;
+      };
+      for_vectors<T>(width, [&](Index j, auto n) {
+        const Vec<T> out = load(dy.row(i) + j, n);
+        store(weight_sum + j, fma(out, normal(j, n), load(weight_sum + j, n)), n);
+        store(bias_sum + j, load(bias_sum + j, n) + out, n);
+      });
       if (!dx) continue;
-      if (weight) slope = dout * row_map(weight.data(), width);
-      else slope = dout;
-      const T mean = row_sum(slope) / count, along = (slope * normal).sum() / count;
-      dx.put(row_map(dx.row(i), width), (slope - mean - normal * along) * statistics[i].scale);
+      const auto [total, along] = sum_vectors<T, 2>(width, [&](Index j, auto n) {
+        const Vec<T> s = slope(j, n);
+        return std::array{s, s * normal(j, n)};
+      });
+      const Vec<T> mean_slope(total / count), mean_along(along / count);
+      for_vectors<T>(width, [&](Index j, auto n) {
+        const Vec<T> out = (slope(j, n) - mean_slope - normal(j, n) * mean_along) * Vec<T>(row.scale);
+        store(dx.row(i) + j, dx.add ? load(dx.row(i) + j, n) + out : out, n);
+      });
     }
   });
   const auto merge = [&](Gradient<T, 1> total, int which) {
@@ -81,4 +97,4 @@ void layer_norm_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x
   merge(dbias, 1);
 }
 
-}  // namespace eigenformer::kernel
+}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD

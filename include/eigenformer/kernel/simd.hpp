@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -235,6 +236,31 @@ EIGENFORMER_INLINE void store(T* to, Vec<T> x, std::integral_constant<Index, Lan
 template <class T>
 EIGENFORMER_INLINE void store(T* to, Vec<T> x, Index count) {
   x.store(to, count);
+}
+
+/// The sums of `Sums` functions over [0, count): f(i, n) gives their values for a full or partial vector, zero beyond `count`
+/// (so a partial load must be told what to put there). In an order that count alone decides.
+template <class T, int Sums, class F>
+EIGENFORMER_INLINE std::array<T, static_cast<std::size_t>(Sums)> sum_vectors(Index count, F&& f) {
+  constexpr int chains = 4;
+  constexpr Index lanes = Vec<T>::lanes, stride = chains * lanes;
+  using Values = std::array<Vec<T>, static_cast<std::size_t>(Sums)>;
+  Values totals[chains];
+  for (Values& total : totals) total.fill(Vec<T>(T{0}));
+  const auto add = [&](Values& total, const Values& values) EIGENFORMER_INLINE_LAMBDA {
+    unroll<Sums>([&](auto s) EIGENFORMER_INLINE_LAMBDA { total[s] = total[s] + values[s]; });
+  };
+  Index i = 0;
+  for (; i + stride <= count; i += stride)
+    unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { add(totals[c], f(i + c * lanes, std::integral_constant<Index, lanes>())); });
+  for_vectors<T>(count - i, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { add(totals[0], f(i + j, n)); });
+  std::array<T, static_cast<std::size_t>(Sums)> sums;
+  unroll<Sums>([&](auto s) EIGENFORMER_INLINE_LAMBDA { sums[s] = sum((totals[0][s] + totals[1][s]) + (totals[2][s] + totals[3][s])); });
+  return sums;
+}
+template <class T, class F>
+EIGENFORMER_INLINE T sum_vectors(Index count, F&& f) {
+  return sum_vectors<T, 1>(count, [&](Index i, auto n) EIGENFORMER_INLINE_LAMBDA { return std::array{f(i, n)}; })[0];
 }
 
 }  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD

@@ -16,12 +16,12 @@ struct EmbeddingConfig {
 
 template <Real T = float>
 struct Embedding {
-  Tensor<T, 2> weight;  // (V, D)
+  Weight<T> weight;  // (V, D)
   T scale;
 
   explicit Embedding(const EmbeddingConfig& config) : scale(config.scaled ? std::sqrt(static_cast<T>(config.width)) : T{1}) {
     require(config.vocabulary > 0 && config.width > 0, "embedding", "cannot embed ", config.vocabulary, " tokens in width ", config.width);
-    weight = Tensor<T, 2>(Shape{config.vocabulary, config.width});
+    weight = Weight<T>(Shape{config.vocabulary, config.width});
   }
 
   static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding, Decay::yes}, m.weight...); }

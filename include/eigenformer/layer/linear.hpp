@@ -13,12 +13,12 @@ struct LinearConfig {
 
 template <Real T = float>
 struct Linear {
-  Tensor<T, 2> weight;  // (Out, In)
+  Weight<T> weight;     // (Out, In)
   Tensor<T, 1> bias;    // (Out), or none
 
   explicit Linear(const LinearConfig& config) {
     require(config.in > 0 && config.out > 0, "linear", "cannot map width ", config.in, " to width ", config.out);
-    weight = Tensor<T, 2>(Shape{config.out, config.in});
+    weight = Weight<T>(Shape{config.out, config.in});
     if (config.bias) bias = Tensor<T, 1>(Shape{config.out});
   }
 

@@ -1,8 +1,13 @@
-// Elementwise activations.
+// Activations, alone and at the end of a product.
 #pragma once
+
+#include <type_traits>
 
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/kernel/activation.hpp"
+#include "eigenformer/kernel/gemm.hpp"
+#include "eigenformer/op/linear.hpp"
+#include "eigenformer/op/weight.hpp"
 
 namespace eigenformer::op {
 
@@ -13,6 +18,29 @@ ConstView<T, Rank> activate(Context& ctx, ConstView<T, Rank> x) {
   kernel::activation_forward<Activation, T>(ctx.threads, x.flat(), y.flat());
   ctx.record(y, [=](Context& back, ConstView<T, Rank> dy) {
     kernel::activation_backward<Activation>(back.threads, x.flat(), dy.flat(), back.gradient(x).flat());
+  });
+  return y;
+}
+
+/// activation(x·wᵀ + b) in one pass: x (…, In), weight (Out, In), bias (Out) or null → (…, Out)
+template <class Activation, class T, int Rank>
+ConstView<T, Rank> activated_linear(Context& ctx, ConstView<T, Rank> x, const Weight<T>& weight, std::type_identity_t<ConstView<T, 1>> bias = {}) {
+  check_linear(x, weight.view(), bias);
+  const View<T, Rank> y = ctx.output<T>(x.shape().with_width(weight.extent(0)));
+  const View<T, 2> sums = ctx.tape ? ctx.arena.allocate<T>(Shape{y.rows(), y.width()}) : View<T, 2>();
+  {
+    const auto scratch = ctx.scratch();
+    kernel::linear_forward<T>(ctx.threads, ctx.arena, x.flat(), weight, weight.packed(), y.flat(),
+                              kernel::ActivatedBias<Activation, T>{bias.data(), sums});
+  }
+  ctx.record(y, [=, matrix = weight.view()](Context& back, ConstView<T, Rank> dy) {
+    const auto dx = back.gradient(x).flat(), dweight = back.gradient(matrix);
+    const auto dbias = back.gradient(bias);
+    const auto scratch = back.scratch();
+    const auto dsums = back.arena.allocate<T>(sums.shape());
+    kernel::activation_backward<Activation, T>(back.threads, sums, dy.flat(), {dsums, false});
+    kernel::linear_backward_input<T>(back.threads, back.arena, dsums, matrix, dx);
+    kernel::linear_backward_weight<T>(back.threads, back.arena, dsums, x.flat(), dweight, dbias);
   });
   return y;
 }

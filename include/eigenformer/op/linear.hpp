@@ -5,19 +5,26 @@
 
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/kernel/gemm.hpp"
+#include "eigenformer/op/weight.hpp"
 
 namespace eigenformer::op {
 
-/// x (…, In), weight (Out, In), bias (Out) or null → (…, Out)
+/// Throws unless x (…, In), weight (Out, In) and bias (Out), or null, fit.
 template <class T, int Rank>
-ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, std::type_identity_t<ConstView<T, 2>> weight,
-                          std::type_identity_t<ConstView<T, 1>> bias = {}) {
+void check_linear(ConstView<T, Rank> x, ConstView<T, 2> weight, ConstView<T, 1> bias) {
   require(x.width() == weight.extent(1), "linear", "input ", x.shape(), " does not fit a weight of ", weight.shape());
   require(!bias || bias.size() == weight.extent(0), "linear", "bias ", bias.shape(), " does not fit a weight of ", weight.shape());
+}
+
+/// x (…, In), weight (Out, In), bias (Out) or null → (…, Out); `packed` are the weight's panels, if they exist.
+template <class T, int Rank>
+ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, std::type_identity_t<ConstView<T, 2>> weight,
+                          std::type_identity_t<ConstView<T, 1>> bias = {}, std::type_identity_t<const T*> packed = nullptr) {
+  check_linear(x, weight, bias);
   const View<T, Rank> y = ctx.output<T>(x.shape().with_width(weight.extent(0)));
   {
     const auto scratch = ctx.scratch();
-    kernel::linear_forward<T>(ctx.threads, ctx.arena, x.flat(), weight, bias, y.flat());
+    kernel::linear_forward<T>(ctx.threads, ctx.arena, x.flat(), weight, bias, y.flat(), packed);
   }
   ctx.record(y, [=](Context& back, ConstView<T, Rank> dy) {
     const auto dx = back.gradient(x).flat(), dweight = back.gradient(weight);
@@ -27,6 +34,11 @@ ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, std::type_identity
     kernel::linear_backward_weight<T>(back.threads, back.arena, dy.flat(), x.flat(), dweight, dbias);
   });
   return y;
+}
+
+template <class T, int Rank>
+ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, const Weight<T>& weight, std::type_identity_t<ConstView<T, 1>> bias = {}) {
+  return linear(ctx, x, weight.view(), bias, weight.packed());
 }
 
 }  // namespace eigenformer::op

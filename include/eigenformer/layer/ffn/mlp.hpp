@@ -26,7 +26,7 @@ struct Mlp {
   }
 
   /// x (B, N, D) → (B, N, D)
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const { return down(ctx, op::activate<Activation>(ctx, up(ctx, x))); }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const { return down(ctx, op::activated_linear<Activation>(ctx, x, up.weight, up.bias)); }
 };
 
 }  // namespace eigenformer

@@ -1,0 +1,137 @@
+// What this machine can do at most, measured in this process, and rates as fractions of it.
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "eigenformer/core/random.hpp"
+#include "eigenformer/core/tensor.hpp"
+#include "eigenformer/core/threads.hpp"
+#include "eigenformer/kernel/simd.hpp"
+
+namespace eigenformer::bench {
+
+/// The least of several times, in seconds.
+template <class F>
+double best_time(int repetitions, F&& f) {
+  double best = 1e30;
+  for (int i = 0; i < repetitions; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    f();
+    best = (std::min)(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best;
+}
+
+/// float FLOP/s of independent chains of fused multiply-adds in registers, on so many threads at once.
+inline double peak_flops(int threads) {
+  static std::map<int, double> known;
+  if (const auto found = known.find(threads); found != known.end()) return found->second;
+  using V = kernel::Vec<float>;
+  constexpr int chains = 12, rounds = 200000;
+  const Threads pool(threads);
+  std::vector<float> sinks(static_cast<std::size_t>(threads));
+  const double time = best_time(30, [&] {
+    pool.parallel_for(threads, 1, [&](Index begin, Index) {
+      V sums[chains];
+      for (V& sum : sums) sum = V(1.0F);
+      V factor(0.999F), term(1e-3F);
+      factor.keep(), term.keep();
+      for (int i = 0; i < rounds; ++i)
+        kernel::unroll<chains>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
+          sums[j] = kernel::fma(sums[j], factor, term);
+          sums[j].keep();
+        });
+      for (int j = 1; j < chains; ++j) sums[0] = sums[0] + sums[j];
+      sinks[static_cast<std::size_t>(begin)] = kernel::sum(sums[0]);
+    });
+  });
+  benchmark::DoNotOptimize(sinks.data());
+  return known[threads] = 2.0 * V::lanes * chains * rounds * threads / time;
+}
+
+/// Bytes read per second from memory that no cache holds.
+inline double read_bandwidth(int threads) {
+  static std::map<int, double> known;
+  if (const auto found = known.find(threads); found != known.end()) return found->second;
+  using V = kernel::Vec<float>;
+  constexpr Index count = Index{1} << 26, piece = Index{1} << 18;  // 256 MiB
+  static const Tensor<float, 1> memory(Shape{count});
+  const Threads pool(threads);
+  std::vector<float> sinks(static_cast<std::size_t>(count / piece));
+  const double time = best_time(7, [&] {
+    pool.parallel_for(count, piece, [&](Index begin, Index end) {
+      V sums[8];
+      for (V& sum : sums) sum = V(0.0F);
+      for (Index i = begin; i < end; i += 8 * V::lanes)
+        kernel::unroll<8>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[j] = sums[j] + V::load(memory.data() + i + j * V::lanes); });
+      for (int j = 1; j < 8; ++j) sums[0] = sums[0] + sums[j];
+      sinks[static_cast<std::size_t>(begin / piece)] = kernel::sum(sums[0]);
+    });
+  });
+  benchmark::DoNotOptimize(sinks.data());
+  return known[threads] = static_cast<double>(count) * sizeof(float) / time;
+}
+
+/// Bytes per second, read and written, of a plain vector copy of `count` floats.
+inline double copy_bandwidth(Index count, int threads) {
+  static std::map<std::pair<Index, int>, double> known;
+  const std::pair key(count, threads);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  const Tensor<float, 1> from(Shape{count});
+  Tensor<float, 1> to(Shape{count});
+  const Threads pool(threads);
+  const double time = best_time(50, [&] {
+    pool.parallel_for(count, 16384, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; i += kernel::Vec<float>::lanes) kernel::Vec<float>::load(from.data() + i).store(to.data() + i);
+    });
+    benchmark::DoNotOptimize(to.data());
+  });
+  return known[key] = 2.0 * static_cast<double>(count) * sizeof(float) / time;
+}
+
+/// Runs the case; returns its wall-clock seconds per iteration.
+template <class F>
+double run(benchmark::State& state, F&& f) {
+  const auto start = std::chrono::steady_clock::now();
+  for (auto _ : state) f();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / static_cast<double>(state.iterations());
+}
+
+/// Counters gflops and of_peak for a case of so many floating-point operations.
+inline void report_flops(benchmark::State& state, double flops, double seconds, int threads) {
+  state.counters["gflops"] = flops / seconds * 1e-9;
+  state.counters["of_peak"] = flops / seconds / peak_flops(threads);
+}
+
+/// Counters gbytes and of_bandwidth for a case that moves so many bytes, against that bandwidth.
+inline void report_bytes(benchmark::State& state, double bytes, double seconds, double bandwidth) {
+  state.counters["gbytes"] = bytes / seconds * 1e-9;
+  state.counters["of_bandwidth"] = bytes / seconds / bandwidth;
+}
+
+/// Registers a case by its full name.
+template <class F>
+void add(const std::string& name, F&& f) {
+  benchmark::RegisterBenchmark(name.c_str(), std::forward<F>(f))->Unit(benchmark::kMicrosecond);
+}
+
+/// Random normal elements.
+template <int Rank>
+Tensor<float, Rank> normal(Shape<Rank> shape, std::uint64_t seed = 1) {
+  Tensor<float, Rank> tensor(shape);
+  RandomSequence random(seed);
+  std::generate_n(tensor.data(), tensor.size(), [&] { return static_cast<float>(random.normal()); });
+  return tensor;
+}
+
+/// Names end in /threads:n.
+inline std::string on_threads(const std::string& name, int threads) { return name + "/threads:" + std::to_string(threads); }
+
+}  // namespace eigenformer::bench

@@ -1,0 +1,68 @@
+// Weight: a matrix (Out, In) that may also keep itself repacked for products.
+#pragma once
+
+#include <string>
+
+#include "eigenformer/core/tensor.hpp"
+#include "eigenformer/core/threads.hpp"
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/kernel/gemm.hpp"
+
+namespace eigenformer {
+
+/// A Tensor<T, 2> with a packed copy, made by pack() and dropped by any access that could change an element.
+template <Real T>
+class Weight {
+ public:
+  using Value = T;
+  static constexpr int rank = 2;
+
+  Weight() = default;
+  explicit Weight(Shape<2> shape) : tensor_(shape) {}
+
+  T* data() { return changing().data(); }
+  const T* data() const { return tensor_.data(); }
+  const Shape<2>& shape() const { return tensor_.shape(); }
+  Index extent(int axis) const { return tensor_.extent(axis); }
+  Index size() const { return tensor_.size(); }
+  View<T, 2> view() { return changing().view(); }
+  ConstView<T, 2> view() const { return tensor_.view(); }
+  operator ConstView<T, 2>() const { return view(); }
+  T& operator()(Index out, Index in) { return view()(out, in); }
+  const T& operator()(Index out, Index in) const { return view()(out, in); }
+  MatrixMap<T> matrix() { return view().matrix(); }
+  MatrixMap<const T> matrix() const { return view().matrix(); }
+
+  /// Makes the packed copy, as large as the matrix; products then skip that step.
+  void pack(const Threads& threads) {
+    Tensor<T, 1> to(Shape{kernel::Panels<T>::size(extent(1), extent(0))});
+    kernel::pack_panels_transposed<T>(threads, std::as_const(*this).view(), to.data());
+    packed_ = std::move(to);
+    panel_width_ = kernel::Tile<T>::width;
+  }
+
+  /// Null unless packed, by code with the same registers as the caller's.
+  const T* packed() const { return panel_width_ == kernel::Tile<T>::width ? packed_.data() : nullptr; }
+
+ private:
+  Tensor<T, 2>& changing() {
+    packed_ = {};
+    return tensor_;
+  }
+
+  Tensor<T, 2> tensor_;
+  Tensor<T, 1> packed_;
+  Index panel_width_ = 0;
+};
+
+/// Packs every matrix of the model for inference. Changing a weight, by training or loading, undoes it for that weight.
+template <class Model>
+void pack(const Threads& threads, Model& model) {
+  walk(
+      [&](const std::string&, const Leaf&, auto& tensor) {
+        if constexpr (requires { tensor.pack(threads); }) tensor.pack(threads);
+      },
+      model);
+}
+
+}  // namespace eigenformer
