@@ -17,8 +17,7 @@ void expect(bool condition, const std::string& what) {
 }
 
 /// Equal but for rounding: other instructions, other orders of summation.
-template <int Rank>
-bool close(const ef::Tensor<float, Rank>& a, const ef::Tensor<float, Rank>& b) {
+bool close(const auto& a, const auto& b) {
   if (a.shape() != b.shape()) return false;
   float largest = 0, difference = 0;
   for (ef::Index i = 0; i < a.size(); ++i) {
@@ -39,13 +38,22 @@ void exchange(const Unit& a, const Unit& b, const ef::Tensor<float, 3>& logits, 
   expect(close(a.forward(*ctx, model), logits), "logits in the same context" + pair);
   ctx->reset();
 
+  const Model packed = b.packed(model);
+  expect(close(a.forward(*ctx, packed), logits), "packed by the other" + pair);
+  const auto& weight = packed.encoder.blocks[0].feed_forward.up.weight;
+  expect(close(a.product(*ctx, weight), a.product(*ctx, model.encoder.blocks[0].feed_forward.up.weight)),
+         "a product packed by the other" + pair);
+  ctx->reset();
+
   Model copy = model;
   copy = b.model();
   Model gradient = b.gradient(std::move(copy));
-  ef::walk([&](const std::string& path, const ef::Leaf&, const auto& x, const auto& y) {
-    // The bias of the keys has a gradient of rounding errors: softmax does not see it.
-    if (path.find("key.bias") == std::string::npos) expect(close(x, y), path + pair);
-  }, gradient, slopes);
+  ef::walk(
+      [&](const std::string& path, const ef::Leaf&, const auto& x, const auto& y) {
+        // The bias of the keys has a gradient of rounding errors: softmax does not see it.
+        if (path.find("key.bias") == std::string::npos) expect(close(x, y), path + pair);
+      },
+      gradient, slopes);
   model = std::move(gradient);
 
   const ef::Tensor<float, 2> x(ef::Shape<2>{3, 8});

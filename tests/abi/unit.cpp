@@ -1,6 +1,8 @@
 // Compiled once for each instruction set, as UNIT.
 #include "unit.hpp"
 
+#include <algorithm>
+
 #include "eigenformer/core/initialize.hpp"
 #include "eigenformer/op/cross_entropy.hpp"
 
@@ -22,7 +24,10 @@ std::vector<std::size_t> layout() {
 std::unique_ptr<ef::Context> context(int threads) { return std::make_unique<ef::Context>(ef::Threads(threads)); }
 
 Model model() {
-  Model made({.source_vocabulary = 13, .target_vocabulary = 13, .encoder_layers = 2, .decoder_layers = 2,
+  Model made({.source_vocabulary = 13,
+              .target_vocabulary = 13,
+              .encoder_layers = 2,
+              .decoder_layers = 2,
               .block = {.width = 40, .hidden = 70, .heads = 4, .dropout = 0}});
   ef::initialize(made, 1);
   return made;
@@ -39,6 +44,19 @@ ef::ConstView<float, 3> logits(ef::Context& ctx, const Model& with) {
 
 ef::Tensor<float, 3> forward(ef::Context& ctx, const Model& with) { return ef::Tensor<float, 3>(logits(ctx, with)); }
 
+Model packed(Model of) {
+  ef::pack(ef::Threads(2), of);
+  return of;
+}
+
+ef::Tensor<float, 2> product(ef::Context& ctx, const ef::Weight<float>& weight) {
+  ef::Tensor<float, 2> x(ef::Shape<2>{2, weight.extent(1)}), y(ef::Shape<2>{2, weight.extent(0)});
+  std::fill_n(x.data(), x.size(), 1.0f);
+  const auto scratch = ctx.scratch();
+  ef::kernel::linear_forward<float>(ctx.threads, ctx.arena, x.view(), weight.view(), ef::ConstView<float, 1>(), y.view(), weight.packed());
+  return y;
+}
+
 Model gradient(Model of) {
   Model result = ef::zeros_like(of);
   ef::Context ctx{ef::Threads(2)};
@@ -53,4 +71,4 @@ ef::ConstView<float, 2> halves(ef::ConstView<float, 2> x) { return x.slice(1, x.
 
 }  // namespace
 
-extern const Unit UNIT{EIGENFORMER_TEXT(UNIT), layout, context, model, forward, gradient, halves};
+extern const Unit UNIT{EIGENFORMER_TEXT(UNIT), layout, context, model, forward, packed, gradient, product, halves};

@@ -18,8 +18,7 @@ namespace {
 /// A round of pieces that no one block of the first size holds.
 std::vector<char*> round_of_pieces(Arena& arena) {
   std::vector<char*> pieces;
-  for (const Index bytes : {1000, 60000, 1, 200000, 64, 65, 1000000, 30})
-    pieces.push_back(arena.allocate<char>(bytes));
+  for (const Index bytes : {1000, 60000, 1, 200000, 64, 65, 1000000, 30}) pieces.push_back(arena.allocate<char>(bytes));
   return pieces;
 }
 

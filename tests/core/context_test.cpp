@@ -43,7 +43,9 @@ TEST(Context, KeepResultKeepsNothingElse) {
 
 TEST(Context, KeepResultWantsTheShapeItWasPromised) {
   Context ctx;
-  EXPECT_EQ(error_of([&] { ctx.keep_result<float>(Shape{2, 3}, [&] { return ConstView<float, 2>(ctx.output<float>(Shape{3, 2})); }); }),
+  EXPECT_EQ(error_of([&] {
+              ctx.keep_result<float>(Shape{2, 3}, [&] { return ConstView<float, 2>(ctx.output<float>(Shape{3, 2})); });
+            }),
             "[context] expected a result of (2, 3), not (3, 2)");
 }
 

@@ -104,10 +104,10 @@ TEST(Tape, SlicesReshapesAndHeadsShareOneBuffer) {
   const auto x = counting(2, 4);
   Tensor<double, 2> dx(x.shape());
   r.tape.watch(x.view(), dx.view());
-  const auto all = times(r.ctx, x.view(), 1);                   // (2, 4)
-  const auto heads = all.split_last(2);                         // (2, 2, 2)
-  const auto second = heads.slice(1, 1, 1).flat();              // columns 2 and 3
-  const auto tall = all.reshape(Shape{4, 2}).slice(0, 1, 2);    // elements 2 … 5
+  const auto all = times(r.ctx, x.view(), 1);                 // (2, 4)
+  const auto heads = all.split_last(2);                       // (2, 2, 2)
+  const auto second = heads.slice(1, 1, 1).flat();            // columns 2 and 3
+  const auto tall = all.reshape(Shape{4, 2}).slice(0, 1, 2);  // elements 2 … 5
   const Tensor<double, 2> ones = [] {
     auto t = counting(2, 2);
     std::fill_n(t.data(), 4, 1.0);

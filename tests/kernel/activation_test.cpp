@@ -5,7 +5,10 @@
 #include <limits>
 #include <utility>
 
+#include "eigenformer/core/arena.hpp"
+#include "eigenformer/kernel/gemm.hpp"
 #include "support/guarded.hpp"
+#include "support/oracle.hpp"
 #include "support/tolerance.hpp"
 
 using namespace eigenformer;
@@ -44,7 +47,10 @@ TYPED_TEST(ActivationKernel, ReluAtTheEdges) {
   constexpr T infinity = std::numeric_limits<T>::infinity();
   for (const Index width : {1, 17}) {
     const Guarded<T, 2> x(Shape{1, width}), y(Shape{1, width});
-    for (const auto& [in, out] : {std::pair<T, T>{infinity, infinity}, {-infinity, T{0}}, {T{0}, T{0}}, {T(-0.0), T{0}},
+    for (const auto& [in, out] : {std::pair<T, T>{infinity, infinity},
+                                  {-infinity, T{0}},
+                                  {T{0}, T{0}},
+                                  {T(-0.0), T{0}},
                                   {std::numeric_limits<T>::denorm_min(), std::numeric_limits<T>::denorm_min()}}) {
       x.fill([value = in] { return value; });
       kernel::activation_forward<Relu, T>({}, x, y);
@@ -60,4 +66,26 @@ TYPED_TEST(ActivationKernel, EmptyAxes) {
     kernel::activation_forward<Relu, T>({}, x, y);
     kernel::activation_backward<Relu, T>({}, x, x, {y, false});
   }
+}
+
+// Applied at the end of a product: the same as product, bias and activation one after the other.
+TYPED_TEST(ActivationKernel, AtTheEndOfAProduct) {
+  using T = TypeParam;
+  for (const Index out : sizes)
+    for (const bool with_bias : {false, true})
+      for_layouts([&](Layout layout) {
+        const Guarded<T, 2> x(Shape{7, 21}, layout, 1), w(Shape{out, Index{21}}, layout, 2), y(Shape{Index{7}, out}, layout),
+            kept(Shape{Index{7}, out}, layout), alone(Shape{Index{7}, out}, layout);
+        const Guarded<T, 1> bias(Shape{out}, layout, 3);
+        Arena arena;
+        const T* const added = with_bias ? bias.view().data() : nullptr;
+        kernel::linear_forward<T>({}, arena, x, w, nullptr, y, kernel::ActivatedBias<Relu, T>{added, kept});
+        kernel::linear_forward<T>({}, arena, x, w, nullptr, alone, kernel::ActivatedBias<Relu, T>{added});
+        expect_close(kept, oracle::linear(x.values(), w.values(), with_bias ? bias.values() : oracle::Array<1>()), Tolerance<T>::product);
+        for (Index i = 0; i < 7; ++i)
+          for (Index j = 0; j < out; ++j) {
+            ASSERT_EQ(y(i, j), kept(i, j) > 0 ? kept(i, j) : T{0});
+            ASSERT_EQ(alone(i, j), y(i, j));
+          }
+      });
 }

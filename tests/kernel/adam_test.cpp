@@ -17,8 +17,14 @@ using namespace eigenformer::test;
 namespace {
 
 kernel::AdamStep at_step(int step, double decay = 0, double scale = 1) {
-  return {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .learning_rate = 0.01, .decay = decay, .gradient_scale = scale,
-          .correction1 = 1 - std::pow(0.9, step), .correction2 = 1 - std::pow(0.98, step)};
+  return {.beta1 = 0.9,
+          .beta2 = 0.98,
+          .epsilon = 1e-9,
+          .learning_rate = 0.01,
+          .decay = decay,
+          .gradient_scale = scale,
+          .correction1 = 1 - std::pow(0.9, step),
+          .correction2 = 1 - std::pow(0.98, step)};
 }
 
 }  // namespace
@@ -43,7 +49,8 @@ TYPED_TEST(AdamKernel, FollowsALoopInDouble) {
       constexpr double decay = 0.1, scale = 0.5, rate = 0.01;
       for (int step = 1; step <= 3; ++step) {
         gradient.fill([numbers = Numbers(static_cast<std::uint32_t>(step))]() mutable { return numbers(); });
-        kernel::adam_step<T>({}, at_step(step, decay, scale), count, weight.view().data(), gradient.view().data(), first.view().data(), second.view().data());
+        kernel::adam_step<T>({}, at_step(step, decay, scale), count, weight.view().data(), gradient.view().data(), first.view().data(),
+                             second.view().data());
         for (Index i = 0; i < count; ++i) {
           const double g = scale * static_cast<double>(gradient(i));
           m.values(i) = 0.9 * m.values(i) + 0.1 * g;
@@ -113,7 +120,8 @@ TEST(SquaredNorm, IsSummedInDouble) {
 
 TEST(SquaredNorm, ShowsWhatIsNotFinite) {
   Arena arena;
-  for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
+  for (const float bad :
+       {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
     for (const std::size_t place : {0u, 1u, 15u, 16u, 20u}) {
       std::vector<float> x(21, 1.0f);
       x[place] = bad;

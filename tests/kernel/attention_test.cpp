@@ -98,7 +98,8 @@ TYPED_TEST(AttentionKernel, Sizes) {
 // Around blocks of 32 queries and of 128 or 512 keys.
 TYPED_TEST(AttentionKernel, BlockEdges) {
   for (const Index queries : {31, 32, 33, 65})
-    for (const Index keys : {63, 64, 65, 129}) check<TypeParam>({1, 2, 2, queries, keys, 9}, {3}, {.causal = true}, visible(true, {}, {}, {1, 2, 2, queries, keys, 9}));
+    for (const Index keys : {63, 64, 65, 129})
+      check<TypeParam>({1, 2, 2, queries, keys, 9}, {3}, {.causal = true}, visible(true, {}, {}, {1, 2, 2, queries, keys, 9}));
   for (const Index keys : {511, 512, 513, 1030}) check<TypeParam>({1, 1, 1, 3, keys, 5}, {});
 }
 
@@ -161,8 +162,14 @@ TYPED_TEST(AttentionKernel, MasksAcrossBlocks) {
   const Sees may = [&](Index, Index, Index i, Index j) { return allowed(i, j); };
   check<TypeParam>(n, {}, {.allowed = allowed}, may);
   const Sees causal = visible(true, {}, {}, n);
-  check<TypeParam>(n, {}, {.causal = true, .allowed = allowed}, [&](Index b, Index h, Index i, Index j) { return may(b, h, i, j) && causal(b, h, i, j); });
-  check<TypeParam>(n, {}, {.causal = true}, causal, 0.3, {[] { Random random{.seed = 4}; return RandomSite(random); }(), 0.3});
+  check<TypeParam>(n, {}, {.causal = true, .allowed = allowed},
+                   [&](Index b, Index h, Index i, Index j) { return may(b, h, i, j) && causal(b, h, i, j); });
+  check<TypeParam>(n, {}, {.causal = true}, causal, 0.3,
+                   {[] {
+                      Random random{.seed = 4};
+                      return RandomSite(random);
+                    }(),
+                    0.3});
 }
 
 TYPED_TEST(AttentionKernel, DropoutOnTheWeights) {
@@ -246,8 +253,13 @@ TYPED_TEST(AttentionKernel, OneAtATimeIsAllAtOnce) {
       if (i + 1 < count) continue;
       const Guarded<T, 4> some(Shape{Index{1}, count, heads, width});
       const Guarded<T, 3> sums(Shape{Index{1}, heads, count});
-      kernel::attention_forward<T>({}, arena, {query.view().slice(1, i + 1 - count, count), key.view().slice(1, 0, i + 1),
-                                               value.view().slice(1, 0, i + 1), T(0.3), {.causal = true}}, some, sums);
+      kernel::attention_forward<T>({}, arena,
+                                   {query.view().slice(1, i + 1 - count, count),
+                                    key.view().slice(1, 0, i + 1),
+                                    value.view().slice(1, 0, i + 1),
+                                    T(0.3),
+                                    {.causal = true}},
+                                   some, sums);
       for (Index n = 0; n < count; ++n)
         for (Index h = 0; h < heads; ++h) {
           ASSERT_EQ(sums(0, h, n), log_sum_exp(0, h, i + 1 - count + n)) << i << ' ' << count;

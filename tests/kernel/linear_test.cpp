@@ -21,7 +21,8 @@ TYPED_TEST(LinearKernel, Forward) {
   for_sizes([&](Index rows, Index out, Index in) {
     for_layouts([&](Layout layout) {
       this->arena.reset();
-      const Guarded<T, 2> x(Shape{rows, in}, layout, 1), w(Shape{out, in}, layout, 2), y(Shape{rows, out}, layout), z(y.view().shape(), layout);
+      const Guarded<T, 2> x(Shape{rows, in}, layout, 1), w(Shape{out, in}, layout, 2), y(Shape{rows, out}, layout),
+          z(y.view().shape(), layout);
       const Guarded<T, 1> b(Shape{out}, layout, 3);
       kernel::linear_forward<T>({}, this->arena, x, w, b, y);
       expect_close(y, oracle::linear(x.values(), w.values(), b.values()), Tolerance<T>::product);
@@ -122,7 +123,8 @@ TYPED_TEST(LinearKernel, EmptyAxes) {
         for (const bool add : {false, true}) {
           if (rows * out * in > 0) continue;
           SCOPED_TRACE(to_string(Shape{rows, out, in}));
-          const Guarded<T, 2> x(Shape{rows, in}, {}, 1), w(Shape{out, in}, {}, 2), y(Shape{rows, out}), dx(Shape{rows, in}), dw(Shape{out, in});
+          const Guarded<T, 2> x(Shape{rows, in}, {}, 1), w(Shape{out, in}, {}, 2), y(Shape{rows, out}), dx(Shape{rows, in}),
+              dw(Shape{out, in});
           const Guarded<T, 1> b(Shape{out}, {}, 3), db(Shape{out});
           const auto zero = [](Index, Index) { return 0.0; };
           kernel::linear_forward<T>({}, this->arena, x, w, b, y);
@@ -191,4 +193,18 @@ TYPED_TEST(LinearKernel, TheRestOfABatchDoesNotChangeDerivativesOfARow) {
     kernel::linear_backward_input<T>({}, this->arena, dy.view().slice(0, i, 1), w, {one, false});
     for (Index j = 0; j < in; ++j) ASSERT_EQ(one(0, j), dx(i, j)) << i;
   }
+}
+
+// Panels that were packed before, against a guard page, and the same bits as without.
+TYPED_TEST(LinearKernel, PackedWeights) {
+  using T = TypeParam;
+  for (const Index out : sizes)
+    for (const Index in : {1, 17, 130}) {
+      const Guarded<T, 2> x(Shape{Index{7}, in}, {}, 1), w(Shape{out, in}, {3}, 2), y(Shape{Index{7}, out}), z(Shape{Index{7}, out});
+      const Guarded<T, 1> b(Shape{out}, {}, 3), panels(Shape{kernel::Panels<T>::size(in, out)});
+      kernel::pack_panels_transposed<T>({}, w, panels.view().data());
+      kernel::linear_forward<T>({}, this->arena, x, w, ConstView<T, 1>(b), y);
+      kernel::linear_forward<T>({}, this->arena, x, w, ConstView<T, 1>(b), z, panels.view().data());
+      for (Index i = 0; i < 7 * out; ++i) ASSERT_EQ(z.view().data()[i], y.view().data()[i]) << out << ' ' << in;
+    }
 }

@@ -1,10 +1,11 @@
+#include "eigenformer/kernel/softmax.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "eigenformer/kernel/softmax.hpp"
 #include "support/guarded.hpp"
 #include "support/oracle.hpp"
 #include "support/tolerance.hpp"
@@ -40,7 +41,8 @@ TYPED_TEST(SoftmaxKernel, ForwardAndBackward) {
           expect_close(log_y, log_want, Tolerance<T>::softmax);
 
           const auto place = prepared(dx, add), log_place = prepared(log_dx, add);
-          auto slope = oracle::softmax_backward(x.values(), dy.values(), false), log_slope = oracle::softmax_backward(x.values(), dy.values(), true);
+          auto slope = oracle::softmax_backward(x.values(), dy.values(), false),
+               log_slope = oracle::softmax_backward(x.values(), dy.values(), true);
           if (add) slope.add(dx.values()), log_slope.add(log_dx.values());
           kernel::softmax_backward<T>({}, y, dy, place);
           expect_close(dx, slope, 10 * Tolerance<T>::softmax);

@@ -58,37 +58,43 @@ const Shape<2> shape{rows, width};
 TEST(KernelThreads, Linear) {
   const auto x = random(shape, 1), w = random(Shape{Index{90}, width}, 2), dy = random(Shape{rows, Index{90}}, 3);
   const auto b = random(Shape{90}, 4);
-  expect_same_bits([&](const Threads& threads, Arena& arena, auto& y, auto& dx, auto& dw, auto& db) {
-    kernel::linear_forward<float>(threads, arena, x, w, b, y);
-    kernel::linear_backward_input<float>(threads, arena, dy, w, {dx, false});
-    kernel::linear_backward_weight<float>(threads, arena, dy, x, {dw, false}, {db, false});
-  }, dy, x, w, b);
+  expect_same_bits(
+      [&](const Threads& threads, Arena& arena, auto& y, auto& dx, auto& dw, auto& db) {
+        kernel::linear_forward<float>(threads, arena, x, w, b, y);
+        kernel::linear_backward_input<float>(threads, arena, dy, w, {dx, false});
+        kernel::linear_backward_weight<float>(threads, arena, dy, x, {dw, false}, {db, false});
+      },
+      dy, x, w, b);
 }
 
 TEST(KernelThreads, LayerNorm) {
   const auto x = random(shape, 1), dy = random(shape, 2);
   const auto w = random(Shape{width}, 3);
-  expect_same_bits([&](const Threads& threads, Arena& arena, auto& y, auto& dx, auto& dw, auto& db) {
-    const auto statistics = arena.allocate<kernel::RowStatistics<float>>(Shape{rows});
-    kernel::layer_norm_forward<float>(threads, x, w, w, 1e-5, y, statistics);
-    kernel::layer_norm_backward<float>(threads, arena, x, w, statistics, dy, {dx, false}, {dw, false}, {db, false});
-  }, x, x, w, w);
+  expect_same_bits(
+      [&](const Threads& threads, Arena& arena, auto& y, auto& dx, auto& dw, auto& db) {
+        const auto statistics = arena.allocate<kernel::RowStatistics<float>>(Shape{rows});
+        kernel::layer_norm_forward<float>(threads, x, w, w, 1e-5, y, statistics);
+        kernel::layer_norm_backward<float>(threads, arena, x, w, statistics, dy, {dx, false}, {dw, false}, {db, false});
+      },
+      x, x, w, w);
 }
 
 TEST(KernelThreads, SoftmaxAndLoss) {
   const auto x = random(shape, 1), dy = random(shape, 2);
   std::vector<Id> targets(rows);
   for (std::size_t i = 0; i < rows; ++i) targets[i] = static_cast<Id>(i % width);
-  expect_same_bits([&](const Threads& threads, Arena& arena, auto& y, auto& dx, auto& log_y, auto& log_dx, auto& dlogits, auto& loss) {
-    kernel::softmax_forward<float>(threads, x, y);
-    kernel::softmax_backward<float>(threads, y, dy, {dx, false});
-    kernel::log_softmax_forward<float>(threads, x, log_y);
-    kernel::log_softmax_backward<float>(threads, log_y, dy, {log_dx, false});
-    const auto totals = arena.allocate<kernel::SoftmaxSum<float>>(Shape{rows});
-    const double sum = kernel::cross_entropy_forward<float>(threads, arena, x, targets, -100, 0.1, totals);
-    loss(0) = static_cast<float>(sum), loss(1) = static_cast<float>(sum - static_cast<double>(loss(0)));
-    kernel::cross_entropy_backward<float>(threads, x, targets, -100, 0.1, totals, 1, {dlogits, false});
-  }, x, x, x, x, x, Tensor<float, 1>(Shape{2}));
+  expect_same_bits(
+      [&](const Threads& threads, Arena& arena, auto& y, auto& dx, auto& log_y, auto& log_dx, auto& dlogits, auto& loss) {
+        kernel::softmax_forward<float>(threads, x, y);
+        kernel::softmax_backward<float>(threads, y, dy, {dx, false});
+        kernel::log_softmax_forward<float>(threads, x, log_y);
+        kernel::log_softmax_backward<float>(threads, log_y, dy, {log_dx, false});
+        const auto totals = arena.allocate<kernel::SoftmaxSum<float>>(Shape{rows});
+        const double sum = kernel::cross_entropy_forward<float>(threads, arena, x, targets, -100, 0.1, totals);
+        loss(0) = static_cast<float>(sum), loss(1) = static_cast<float>(sum - static_cast<double>(loss(0)));
+        kernel::cross_entropy_backward<float>(threads, x, targets, -100, 0.1, totals, 1, {dlogits, false});
+      },
+      x, x, x, x, x, Tensor<float, 1>(Shape{2}));
 }
 
 TEST(KernelThreads, Attention) {
@@ -96,10 +102,12 @@ TEST(KernelThreads, Attention) {
   const auto query = random(query_shape, 1), key = random(key_shape, 2), value = random(key_shape, 3), dy = random(query_shape, 4);
   Random source{.seed = 5};
   const kernel::AttentionInputs<float> in{query, key, value, 0.2f, {.causal = true}, {RandomSite(source), 0.1}};
-  expect_same_bits([&](const Threads& threads, Arena& arena, auto& y, auto& sums, auto& dquery, auto& dkey, auto& dvalue) {
-    kernel::attention_forward<float>(threads, arena, in, y, sums);
-    kernel::attention_backward<float>(threads, arena, in, y, sums, dy, {dquery, false}, {dkey, false}, {dvalue, false});
-  }, query, Tensor<float, 3>(Shape{2, 4, 70}), query, key, key);
+  expect_same_bits(
+      [&](const Threads& threads, Arena& arena, auto& y, auto& sums, auto& dquery, auto& dkey, auto& dvalue) {
+        kernel::attention_forward<float>(threads, arena, in, y, sums);
+        kernel::attention_backward<float>(threads, arena, in, y, sums, dy, {dquery, false}, {dkey, false}, {dvalue, false});
+      },
+      query, Tensor<float, 3>(Shape{2, 4, 70}), query, key, key);
 }
 
 TEST(KernelThreads, RowByRow) {
@@ -108,24 +116,35 @@ TEST(KernelThreads, RowByRow) {
   for (std::size_t i = 0; i < rows; ++i) ids[i] = static_cast<Id>(i * i % 50);
   Random source{.seed = 5};
   const kernel::Dropout dropout{RandomSite(source), 0.3};
-  expect_same_bits([&](const Threads& threads, Arena&, auto& dropped, auto& dx, auto& active, auto& dactive, auto& found, auto& dtable, auto& positions) {
-    kernel::dropout_forward<float>(threads, x, residual, dropout, dropped);
-    kernel::dropout_backward<float>(threads, x, dropout, {dx, false});
-    kernel::activation_forward<Relu, float>(threads, x, active);
-    kernel::activation_backward<Relu, float>(threads, x, residual, {dactive, false});
-    kernel::embedding_forward<float>(threads, ids, table, 2.0f, found);
-    kernel::embedding_backward<float>(threads, ids, x, 2.0f, {dtable, false});
-    kernel::sinusoid_forward<float>(threads, x.view().reshape(Shape{Index{2}, rows / 2, width}), 3, 10000, positions);
-  }, x, x, x, x, x, table, Tensor<float, 3>(Shape{Index{2}, rows / 2, width}));
+  expect_same_bits(
+      [&](const Threads& threads, Arena&, auto& dropped, auto& dx, auto& active, auto& dactive, auto& found, auto& dtable,
+          auto& positions) {
+        kernel::dropout_forward<float>(threads, x, residual, dropout, dropped);
+        kernel::dropout_backward<float>(threads, x, dropout, {dx, false});
+        kernel::activation_forward<Relu, float>(threads, x, active);
+        kernel::activation_backward<Relu, float>(threads, x, residual, {dactive, false});
+        kernel::embedding_forward<float>(threads, ids, table, 2.0f, found);
+        kernel::embedding_backward<float>(threads, ids, x, 2.0f, {dtable, false});
+        kernel::sinusoid_forward<float>(threads, x.view().reshape(Shape{Index{2}, rows / 2, width}), 3, 10000, positions);
+      },
+      x, x, x, x, x, table, Tensor<float, 3>(Shape{Index{2}, rows / 2, width}));
 }
 
 TEST(KernelThreads, Adam) {
   const auto gradient = random(Shape{100000}, 1), start = random(Shape{100000}, 2);
-  const kernel::AdamStep step{.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9, .learning_rate = 0.01, .decay = 0.1, .gradient_scale = 0.5,
-                              .correction1 = 0.1, .correction2 = 0.02};
-  expect_same_bits([&](const Threads& threads, Arena& arena, auto& weight, auto& first, auto& second, auto& norm) {
-    kernel::adam_step<float>(threads, step, weight.size(), weight.data(), gradient.data(), first.data(), second.data());
-    const double squares = kernel::squared_norm<float>(threads, arena, weight.size(), weight.data());
-    norm(0) = static_cast<float>(squares), norm(1) = static_cast<float>(squares - static_cast<double>(norm(0)));
-  }, start, Tensor<float, 1>(Shape{100000}), Tensor<float, 1>(Shape{100000}), Tensor<float, 1>(Shape{2}));
+  const kernel::AdamStep step{.beta1 = 0.9,
+                              .beta2 = 0.98,
+                              .epsilon = 1e-9,
+                              .learning_rate = 0.01,
+                              .decay = 0.1,
+                              .gradient_scale = 0.5,
+                              .correction1 = 0.1,
+                              .correction2 = 0.02};
+  expect_same_bits(
+      [&](const Threads& threads, Arena& arena, auto& weight, auto& first, auto& second, auto& norm) {
+        kernel::adam_step<float>(threads, step, weight.size(), weight.data(), gradient.data(), first.data(), second.data());
+        const double squares = kernel::squared_norm<float>(threads, arena, weight.size(), weight.data());
+        norm(0) = static_cast<float>(squares), norm(1) = static_cast<float>(squares - static_cast<double>(norm(0)));
+      },
+      start, Tensor<float, 1>(Shape{100000}), Tensor<float, 1>(Shape{100000}), Tensor<float, 1>(Shape{2}));
 }

@@ -38,7 +38,9 @@ TEST(BadConfig, LayerNorm) {
   EXPECT_NE(error_of([] { LayerNorm<>({.width = 4, .epsilon = NAN}); }), "");
 }
 
-TEST(BadConfig, Mlp) { EXPECT_EQ(error_of([] { Mlp<>({.width = 4, .hidden = 0}); }), "[linear] cannot map width 4 to width 0"); }
+TEST(BadConfig, Mlp) {
+  EXPECT_EQ(error_of([] { Mlp<>({.width = 4, .hidden = 0}); }), "[linear] cannot map width 4 to width 0");
+}
 
 TEST(BadConfig, Attention) {
   EXPECT_EQ(attention_error({.width = 512, .heads = 6}), "[attention] 6 heads do not divide model width 512");

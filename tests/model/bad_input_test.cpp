@@ -16,7 +16,10 @@ using test::error_of;
 namespace {
 
 EncoderDecoderConfig small() {
-  return {.source_vocabulary = 11, .target_vocabulary = 11, .encoder_layers = 1, .decoder_layers = 1,
+  return {.source_vocabulary = 11,
+          .target_vocabulary = 11,
+          .encoder_layers = 1,
+          .decoder_layers = 1,
           .block = {.width = 8, .hidden = 6, .heads = 2, .dropout = 0}};
 }
 
@@ -26,9 +29,7 @@ EncoderDecoder<> made() {
   return model;
 }
 
-ConstView<Id, 2> as_rows(const std::vector<Id>& ids, Index rows) {
-  return {ids.data(), {rows, static_cast<Index>(ids.size()) / rows}};
-}
+ConstView<Id, 2> as_rows(const std::vector<Id>& ids, Index rows) { return {ids.data(), {rows, static_cast<Index>(ids.size()) / rows}}; }
 
 const std::vector<Id> source{3, 4, 5, 6, 7, 8}, target{1, 3, 4, 1};  // (2, 3) and (2, 2)
 
@@ -79,18 +80,23 @@ TEST(BadInput, EncoderDecoder) {
     EXPECT_EQ(outputs(ctx, model, good), expected) << "the context works as before";
     ctx.reset();
   };
-  refuse({.source = as_rows(source, 3), .target = as_rows(target, 2)}, "[encoder_decoder] sources (3, 2) and targets (2, 2) are of different batches");
+  refuse({.source = as_rows(source, 3), .target = as_rows(target, 2)},
+         "[encoder_decoder] sources (3, 2) and targets (2, 2) are of different batches");
   const std::vector<Id> bad_source{3, 4, 5, 6, 11, 8}, bad_target{1, -1, 4, 1};
-  refuse({.source = as_rows(bad_source, 2), .target = as_rows(target, 2)}, "[embedding] id 11 in row 1, column 1 of (2, 3) is not in the vocabulary of 11");
-  refuse({.source = as_rows(source, 2), .target = as_rows(bad_target, 2)}, "[embedding] id -1 in row 0, column 1 of (2, 2) is not in the vocabulary of 11");
+  refuse({.source = as_rows(bad_source, 2), .target = as_rows(target, 2)},
+         "[embedding] id 11 in row 1, column 1 of (2, 3) is not in the vocabulary of 11");
+  refuse({.source = as_rows(source, 2), .target = as_rows(bad_target, 2)},
+         "[embedding] id -1 in row 0, column 1 of (2, 2) is not in the vocabulary of 11");
   const std::vector<Index> one{3}, too_long{3, 4}, negative{-1, 2};
   refuse({.source = as_rows(source, 2), .source_lengths = one, .target = as_rows(target, 2)}, "[attention] 1 key lengths for a batch of 2");
-  refuse({.source = as_rows(source, 2), .source_lengths = too_long, .target = as_rows(target, 2)}, "[attention] key length 4 of sequence 1 is not in 0…3");
-  refuse({.source = as_rows(source, 2), .target = as_rows(target, 2), .target_lengths = negative}, "[attention] key length -1 of sequence 0 is not in 0…2");
+  refuse({.source = as_rows(source, 2), .source_lengths = too_long, .target = as_rows(target, 2)},
+         "[attention] key length 4 of sequence 1 is not in 0…3");
+  refuse({.source = as_rows(source, 2), .target = as_rows(target, 2), .target_lengths = negative},
+         "[attention] key length -1 of sequence 0 is not in 0…2");
 
-  walk([](const std::string& path, const Leaf&, const auto& a, const auto& b) {
-    EXPECT_EQ(std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(float)), 0) << path;
-  }, model, before);
+  walk([](const std::string& path, const Leaf&, const auto& a,
+          const auto& b) { EXPECT_EQ(std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(float)), 0) << path; },
+       model, before);
 }
 
 TEST(EmptyInput, GivesResultsOfTheRightShape) {

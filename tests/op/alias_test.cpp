@@ -57,9 +57,9 @@ TEST(Alias, ResultsAreNewTensors) {
   Context ctx;
   const auto x = random(Shape{4, 5}, 1);
   const auto before = x;
-  const std::vector<const double*> results{
-      op::activate<Relu>(ctx, x.view()).data(), op::softmax(ctx, x.view()).data(),  op::log_softmax(ctx, x.view()).data(),
-      op::add(ctx, x.view(), x.view()).data(),  op::layer_norm(ctx, x.view(), {}, {}, 1e-5).data()};
+  const std::vector<const double*> results{op::activate<Relu>(ctx, x.view()).data(), op::softmax(ctx, x.view()).data(),
+                                           op::log_softmax(ctx, x.view()).data(), op::add(ctx, x.view(), x.view()).data(),
+                                           op::layer_norm(ctx, x.view(), {}, {}, 1e-5).data()};
   for (const double* result : results) {
     EXPECT_NE(result, x.data());
     EXPECT_EQ(std::count(results.begin(), results.end(), result), 1);
@@ -98,8 +98,10 @@ TEST(Alias, QueriesKeysAndValuesOfAnAttention) {
     }
     SCOPED_TRACE(places);
     const ConstView<double, 4> constant = other.view();
-    expect_near(gradient(x, dy, [&](Context& ctx, ConstView<double, 4> z) {
-                  return op::attention(ctx, pick(0, z, constant), pick(1, z, constant), pick(2, z, constant), {.scale = 0.7});
-                }), want);
+    expect_near(gradient(x, dy,
+                         [&](Context& ctx, ConstView<double, 4> z) {
+                           return op::attention(ctx, pick(0, z, constant), pick(1, z, constant), pick(2, z, constant), {.scale = 0.7});
+                         }),
+                want);
   }
 }

@@ -52,8 +52,10 @@ using Tensor4 = Tensor<float, 4>;
 TEST_F(BadInput, IdsOutsideTheTable) {
   const Tensor2 table(Shape{5, 2});
   const std::vector<Id> negative{0, -1, 2}, large{4, 5};
-  expect_refused([&] { op::embedding(ctx, as_row(negative), table.view()); }, "[embedding] id -1 in row 0, column 1 of (1, 3) is not in the vocabulary of 5");
-  expect_refused([&] { op::embedding(ctx, as_row(large), table.view()); }, "[embedding] id 5 in row 0, column 1 of (1, 2) is not in the vocabulary of 5");
+  expect_refused([&] { op::embedding(ctx, as_row(negative), table.view()); },
+                 "[embedding] id -1 in row 0, column 1 of (1, 3) is not in the vocabulary of 5");
+  expect_refused([&] { op::embedding(ctx, as_row(large), table.view()); },
+                 "[embedding] id 5 in row 0, column 1 of (1, 2) is not in the vocabulary of 5");
 }
 
 TEST_F(BadInput, PositionsBeforeTheBeginning) {
@@ -72,8 +74,10 @@ TEST_F(BadInput, WidthsThatDoNotFitAWeight) {
 TEST_F(BadInput, WidthsThatDoNotFitANorm) {
   const Tensor2 x(Shape{2, 4});
   const Tensor<float, 1> three(Shape{3}), four(Shape{4});
-  expect_refused([&] { op::layer_norm(ctx, x.view(), three, four, 1e-5); }, "[layer_norm] input (2, 4) does not fit a weight of (3) and a bias of (4)");
-  expect_refused([&] { op::layer_norm(ctx, x.view(), four, three, 1e-5); }, "[layer_norm] input (2, 4) does not fit a weight of (4) and a bias of (3)");
+  expect_refused([&] { op::layer_norm(ctx, x.view(), three, four, 1e-5); },
+                 "[layer_norm] input (2, 4) does not fit a weight of (3) and a bias of (4)");
+  expect_refused([&] { op::layer_norm(ctx, x.view(), four, three, 1e-5); },
+                 "[layer_norm] input (2, 4) does not fit a weight of (4) and a bias of (3)");
 }
 
 TEST_F(BadInput, ResidualsOfAnotherShape) {
@@ -92,24 +96,23 @@ TEST_F(BadInput, ProbabilitiesOfDropout) {
 }
 
 TEST_F(BadInput, HeadsThatDoNotFit) {
-  const Tensor4 q(Shape{2, 3, 6, 8}), k(Shape{2, 5, 4, 8}), longer(Shape{2, 6, 4, 8}), other_batch(Shape{3, 5, 6, 8}), wider(Shape{2, 5, 6, 9}),
-      none(Shape{2, 5, 0, 8});
+  const Tensor4 q(Shape{2, 3, 6, 8}), k(Shape{2, 5, 4, 8}), longer(Shape{2, 6, 4, 8}), other_batch(Shape{3, 5, 6, 8}),
+      wider(Shape{2, 5, 6, 9}), none(Shape{2, 5, 0, 8});
   const auto attend = [&](const Tensor4& key, const Tensor4& value) {
     return [&] { op::attention(ctx, q.view(), key.view(), value.view(), {}); };
   };
   expect_refused(attend(k, k), "[attention] 4 key-value heads do not divide 6 query heads");
   expect_refused(attend(none, none), "[attention] 0 key-value heads do not divide 6 query heads");
   expect_refused(attend(k, longer), "[attention] queries (2, 3, 6, 8), keys (2, 5, 4, 8) and values (2, 6, 4, 8) do not fit");
-  expect_refused(attend(other_batch, other_batch), "[attention] queries (2, 3, 6, 8), keys (3, 5, 6, 8) and values (3, 5, 6, 8) do not fit");
+  expect_refused(attend(other_batch, other_batch),
+                 "[attention] queries (2, 3, 6, 8), keys (3, 5, 6, 8) and values (3, 5, 6, 8) do not fit");
   expect_refused(attend(wider, wider), "[attention] queries (2, 3, 6, 8), keys (2, 5, 6, 9) and values (2, 5, 6, 9) do not fit");
   expect_refused([&] { op::attention(ctx, q.view(), q.view(), q.view(), {.dropout = 1}); }, "[dropout] probability 1 is not in [0, 1)");
 }
 
 TEST_F(BadInput, MasksThatDoNotFit) {
   const Tensor4 q(Shape{2, 3, 4, 8}), k(Shape{2, 5, 4, 8});
-  const auto attend = [&](const Mask& mask) {
-    return [&, mask] { op::attention(ctx, q.view(), k.view(), k.view(), {.mask = mask}); };
-  };
+  const auto attend = [&](const Mask& mask) { return [&, mask] { op::attention(ctx, q.view(), k.view(), k.view(), {.mask = mask}); }; };
   const Tensor<bool, 2> turned(Shape{5, 3});
   const Tensor<bool, 3> batch(Shape{3, 3, 5});
   const Tensor<bool, 4> heads(Shape{2, 3, 3, 5});

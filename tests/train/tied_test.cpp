@@ -16,8 +16,12 @@ using namespace eigenformer;
 namespace {
 
 EncoderDecoderConfig config(Sharing sharing) {
-  return {.source_vocabulary = 11, .target_vocabulary = 11, .encoder_layers = 1, .decoder_layers = 1,
-          .block = {.width = 4, .hidden = 6, .heads = 2, .dropout = 0}, .sharing = sharing};
+  return {.source_vocabulary = 11,
+          .target_vocabulary = 11,
+          .encoder_layers = 1,
+          .decoder_layers = 1,
+          .block = {.width = 4, .hidden = 6, .heads = 2, .dropout = 0},
+          .sharing = sharing};
 }
 
 }  // namespace
@@ -65,9 +69,11 @@ TEST(TiedWeights, HaveOneName) {
   const auto names = [](Sharing sharing) {
     std::set<std::string> result;
     const EncoderDecoder<> model(config(sharing));
-    walk([&](const std::string& path, const Leaf&, const auto& tensor) {
-      if (tensor.shape().rows() == 11) result.insert(path);
-    }, model);
+    walk(
+        [&](const std::string& path, const Leaf&, const auto& tensor) {
+          if (tensor.shape().rows() == 11) result.insert(path);
+        },
+        model);
     return result;
   };
   using Names = std::set<std::string>;

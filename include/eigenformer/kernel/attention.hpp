@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
 
 #include "eigenformer/core/arena.hpp"
 #include "eigenformer/core/gradient.hpp"
@@ -43,7 +44,9 @@ struct AttentionInputs {
   T log2_scale() const { return scale * std::numbers::log2e_v<T>; }
 };
 
-inline constexpr Index key_block = 512;  // keys between two corrections of the running maximum
+/// Keys between two corrections of the running maximum: whole panels, and whole blocks of dropout's random bits.
+template <class T>
+inline constexpr Index key_block = 512 / std::lcm(Tile<T>::width, Index{8}) * std::lcm(Tile<T>::width, Index{8});
 
 namespace detail {
 
@@ -121,7 +124,7 @@ struct OnlineSoftmax {
 /// output (B, N, H, E); log_sum_exp (B, H, N) is kept for the backward pass, −inf where nothing may be attended to.
 template <class T>
 void attention_forward(const Threads& threads, Arena& arena, const AttentionInputs<T>& in, View<T, 4> output, View<T, 3> log_sum_exp) {
-  constexpr Index width = Tile<T>::width, lanes = Vec<T>::lanes, tile_rows = Tile<T>::rows, query_block = 8 * tile_rows;
+  constexpr Index width = Tile<T>::width, lanes = Vec<T>::lanes, tile_rows = Tile<T>::rows, query_block = 8 * tile_rows, keys_at_once = key_block<T>;
   const Index queries = in.queries(), heads = in.heads(), key_heads = in.key_heads(), head_width = in.width();
   const Index panels = (in.keys() + width - 1) / width, head_size = panels * width * head_width;
   const Index value_size = detail::RightFactor<T>::scratch_size(in.keys(), head_width);
@@ -138,27 +141,27 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
   });
 
   const Index blocks = (queries + query_block - 1) / query_block;
-  T* const scratch = arena.allocate<T>(threads.count() * tile_rows * key_block);
+  T* const scratch = arena.allocate<T>(threads.count() * tile_rows * keys_at_once);
   threads.parallel_for(in.batch() * heads * blocks, 1, [&](Index task, Index, int slot) {
     const Index b = task / (heads * blocks), h = task / blocks % heads, first = task % blocks * query_block;
     const Index key_head = b * key_heads + h / in.group();
     const auto query = detail::head(in.query, b, h);
     const auto out = detail::head(output, b, h);
     const detail::RightFactor<T> value(detail::head(in.value, b, h / in.group()), values + key_head * value_size);
-    T* const scores = scratch + slot * tile_rows * key_block;
+    T* const scores = scratch + slot * tile_rows * keys_at_once;
     const detail::RowGroups<T> groups{(std::min)(query_block, queries - first)};
     for (Index g = 0; g < groups.count; ++g) {
       const Index row = first + groups.begin(g), rows = groups.begin(g + 1) - groups.begin(g);
       Index ends[static_cast<std::size_t>(tile_rows)], last = 0;
       detail::OnlineSoftmax<T> softmax[static_cast<std::size_t>(tile_rows)];
       for (Index i = 0; i < rows; ++i) last = (std::max)(last, ends[i] = in.key_end(b, row + i));
-      for (Index k = 0; k < last; k += key_block) {
-        const Index count = (std::min)(key_block, last - k), padded = (count + lanes - 1) / lanes * lanes;
+      for (Index k = 0; k < last; k += keys_at_once) {
+        const Index count = (std::min)(keys_at_once, last - k), padded = (count + lanes - 1) / lanes * lanes;
         for (Index j = 0; j < count; j += width)
           detail::any_tile<T>(rows, {head_width, query.row(row), query.stride(0), 1, packed + key_head * head_size + (k + j) * head_width, width},
-                              scores + j, key_block, false, (std::min)(width, padded - j));
+                              scores + j, keys_at_once, false, (std::min)(width, padded - j));
         for (Index i = 0; i < rows; ++i) {
-          T* const line = scores + i * key_block;
+          T* const line = scores + i * keys_at_once;
           const Index end = std::clamp(ends[i] - k, Index{0}, count);
           in.mask.hide(b, h, row + i, k, end, line);
           const T correction = softmax[i].absorb(line, end, padded);
@@ -167,7 +170,7 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
           if (in.dropout)
             in.dropout.template for_row<T>((b * heads + h) * queries + row + i, k, count, [&](Index j, T factor) { line[j] *= factor; });
         }
-        detail::product(rows, count, scores, key_block, 1, value, k, out.row(row), out.stride(0), head_width, k > 0);
+        detail::product(rows, count, scores, keys_at_once, 1, value, k, out.row(row), out.stride(0), head_width, k > 0);
       }
       for (Index i = 0; i < rows; ++i) {
         T* const line = out.row(row + i);

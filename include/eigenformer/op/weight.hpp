@@ -34,15 +34,20 @@ class Weight {
   MatrixMap<const T> matrix() const { return view().matrix(); }
 
   /// Makes the packed copy, as large as the matrix; products then skip that step.
+  template <Index Width = kernel::Tile<T>::width>
   void pack(const Threads& threads) {
     Tensor<T, 1> to(Shape{kernel::Panels<T>::size(extent(1), extent(0))});
     kernel::pack_panels_transposed<T>(threads, std::as_const(*this).view(), to.data());
     packed_ = std::move(to);
-    panel_width_ = kernel::Tile<T>::width;
+    panel_width_ = Width;
   }
 
-  /// Null unless packed, by code with the same registers as the caller's.
-  const T* packed() const { return panel_width_ == kernel::Tile<T>::width ? packed_.data() : nullptr; }
+  /// Null unless packed, by code with the same registers as the caller's. A template, so that the linker keeps one for
+  /// each register width.
+  template <Index Width = kernel::Tile<T>::width>
+  const T* packed() const {
+    return panel_width_ == Width ? packed_.data() : nullptr;
+  }
 
  private:
   Tensor<T, 2>& changing() {
