@@ -31,7 +31,7 @@ const int registered = [] {
         add_product("linear_packed", in, out, rows, threads, [](auto& state, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
           const auto panels = kernel::pack_panels_transposed<float>(pool, weight, arena.template allocate<float>(kernel::Panels<float>::size(weight.extent(1), weight.extent(0))));
           Tensor<float, 2> y(Shape{x.extent(0), weight.extent(0)});
-          return bench::run(state, [&] { kernel::linear_forward<float>(pool, arena, x, weight, bias, y, panels.data); });
+          return bench::run(state, [&] { kernel::linear_forward<float>(pool, arena, x, weight, bias, y, panels); });
         });
       for (const Index rows : {256, 1024}) {
         add_product("linear_per_call", in, out, rows, threads, [](auto& state, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
@@ -68,7 +68,7 @@ const int registered = [] {
       const auto x = normal(Shape{1, 4096}), weight = normal(Shape{16384, 4096});
       const auto panels = kernel::pack_panels_transposed<float>(pool, weight, arena.allocate<float>(kernel::Panels<float>::size(4096, 16384)));
       Tensor<float, 2> y(Shape{1, 16384});
-      const double seconds = run(state, [&] { kernel::linear_forward<float>(pool, arena, x, weight, ConstView<float, 1>(), y, panels.data); });
+      const double seconds = run(state, [&] { kernel::linear_forward<float>(pool, arena, x, weight, ConstView<float, 1>(), y, panels); });
       report_bytes(state, 4096.0 * 16384 * sizeof(float), seconds, bandwidth);
     });
   return 0;

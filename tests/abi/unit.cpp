@@ -53,7 +53,7 @@ ef::Tensor<float, 2> product(ef::Context& ctx, const ef::Weight<float>& weight) 
   ef::Tensor<float, 2> x(ef::Shape<2>{2, weight.extent(1)}), y(ef::Shape<2>{2, weight.extent(0)});
   std::fill_n(x.data(), x.size(), 1.0f);
   const auto scratch = ctx.scratch();
-  ef::kernel::linear_forward<float>(ctx.threads, ctx.arena, x.view(), weight.view(), ef::ConstView<float, 1>(), y.view(), weight.packed());
+  ef::kernel::linear_forward<float>(ctx.threads, ctx.arena, x.view(), weight.view(), ef::ConstView<float, 1>(), y.view(), weight.panels());
   return y;
 }
 

@@ -11,7 +11,7 @@ namespace {
 using Pre = PreNorm<double>;
 using Post = PostNorm<double>;
 
-const Shape x{2, 4, 6}, memory{2, 5, 6};  // B 2, N 4, M 5, D 6
+const Shape x_shape{2, 4, 6}, memory_shape{2, 5, 6};  // B 2, N 4, M 5, D 6
 const auto x_lengths = lengths({4, 2}), memory_lengths = lengths({3, 5});
 const Mask padded{.key_lengths = x_lengths, .query_lengths = x_lengths};
 const Mask causal{.causal = true, .key_lengths = x_lengths, .query_lengths = x_lengths};
@@ -33,16 +33,16 @@ TEST_P(BlockGradient, MatchesDifferences) { GetParam().check(); }
 
 // clang-format off
 INSTANTIATE_TEST_SUITE_P(, BlockGradient, testing::Values(
-    gradient_of<Pre>("PreNorm", ResidualConfig{6, 0.3}, {x}, around_a_norm),
-    gradient_of<Post>("PostNorm", ResidualConfig{6, 0.3}, {x}, around_a_norm),
-    gradient_of<EncoderBlock<Pre>>("EncoderBlockPre", plain, {x}, encode, {"key.bias"}),
-    gradient_of<EncoderBlock<Post>>("EncoderBlockPost", plain, {x}, encode, {"key.bias"}),
-    gradient_of<EncoderBlock<Pre>>("EncoderBlockPreDropout", dropped, {x}, encode, {"key.bias"}),
-    gradient_of<EncoderBlock<Post>>("EncoderBlockPostDropout", dropped, {x}, encode, {"key.bias"}),
-    gradient_of<DecoderBlock<Pre>>("DecoderBlockPre", plain, {x, memory}, decode, {"key.bias"}),
-    gradient_of<DecoderBlock<Post>>("DecoderBlockPost", plain, {x, memory}, decode, {"key.bias"}),
-    gradient_of<DecoderBlock<Pre>>("DecoderBlockPreDropout", dropped, {x, memory}, decode, {"key.bias"}),
-    gradient_of<DecoderBlock<Post>>("DecoderBlockPostDropout", dropped, {x, memory}, decode, {"key.bias"})
+    gradient_of<Pre>("PreNorm", ResidualConfig{6, 0.3}, {x_shape}, around_a_norm),
+    gradient_of<Post>("PostNorm", ResidualConfig{6, 0.3}, {x_shape}, around_a_norm),
+    gradient_of<EncoderBlock<Pre>>("EncoderBlockPre", plain, {x_shape}, encode, {"key.bias"}),
+    gradient_of<EncoderBlock<Post>>("EncoderBlockPost", plain, {x_shape}, encode, {"key.bias"}),
+    gradient_of<EncoderBlock<Pre>>("EncoderBlockPreDropout", dropped, {x_shape}, encode, {"key.bias"}),
+    gradient_of<EncoderBlock<Post>>("EncoderBlockPostDropout", dropped, {x_shape}, encode, {"key.bias"}),
+    gradient_of<DecoderBlock<Pre>>("DecoderBlockPre", plain, {x_shape, memory_shape}, decode, {"key.bias"}),
+    gradient_of<DecoderBlock<Post>>("DecoderBlockPost", plain, {x_shape, memory_shape}, decode, {"key.bias"}),
+    gradient_of<DecoderBlock<Pre>>("DecoderBlockPreDropout", dropped, {x_shape, memory_shape}, decode, {"key.bias"}),
+    gradient_of<DecoderBlock<Post>>("DecoderBlockPostDropout", dropped, {x_shape, memory_shape}, decode, {"key.bias"})
 ), gradient_case_name);
 // clang-format on
 

@@ -21,7 +21,7 @@ Model silent(const auto& model_config) {
   return model;
 }
 
-Tensor<double, 3> x() { return Tensor<double, 3>(matrix<double>({{1, 2, 3, 4}}).view().reshape(Shape{1, 1, 4})); }
+Tensor<double, 3> stream() { return Tensor<double, 3>(matrix<double>({{1, 2, 3, 4}}).view().reshape(Shape{1, 1, 4})); }
 
 /// x normalised so often: mean 2.5, deviations (−1.5, −0.5, 0.5, 1.5) of variance 1.25.
 Tensor<double, 3> normalized(int times) {
@@ -36,14 +36,14 @@ Tensor<double, 3> normalized(int times) {
 
 TEST(PreNorm, LeavesTheResidualPathUntouched) {
   Context ctx;
-  EXPECT_TRUE(identical(silent<EncoderBlock<PreNorm<double>>>(config)(ctx, x()), x()));
-  EXPECT_TRUE(identical(silent<DecoderBlock<PreNorm<double>>>(config)(ctx, x(), x()), x()));
+  EXPECT_TRUE(identical(silent<EncoderBlock<PreNorm<double>>>(config)(ctx, stream()), stream()));
+  EXPECT_TRUE(identical(silent<DecoderBlock<PreNorm<double>>>(config)(ctx, stream(), stream()), stream()));
 }
 
 TEST(PreNorm, EndsAStackWithANorm) {
   const auto stack = silent<Encoder<PreNorm<double>>>(StackConfig{3, config});
   Context ctx;
-  const auto y = stack(ctx, x());
+  const auto y = stack(ctx, stream());
   EXPECT_NEAR(y(0, 0, 0), -1.341635, 5e-7);
   EXPECT_NEAR(y(0, 0, 1), -0.447212, 5e-7);
   EXPECT_LE(difference(y, normalized(1)), 1e-14);
@@ -51,16 +51,16 @@ TEST(PreNorm, EndsAStackWithANorm) {
 
 TEST(PostNorm, NormalizesEverySum) {
   Context ctx;
-  EXPECT_LE(difference(silent<EncoderBlock<PostNorm<double>>>(config)(ctx, x()), normalized(2)), 1e-14);
-  EXPECT_LE(difference(silent<DecoderBlock<PostNorm<double>>>(config)(ctx, x(), x()), normalized(3)), 1e-14);
-  EXPECT_LE(difference(silent<Encoder<PostNorm<double>>>(StackConfig{3, config})(ctx, x()), normalized(6)), 1e-14);
+  EXPECT_LE(difference(silent<EncoderBlock<PostNorm<double>>>(config)(ctx, stream()), normalized(2)), 1e-14);
+  EXPECT_LE(difference(silent<DecoderBlock<PostNorm<double>>>(config)(ctx, stream(), stream()), normalized(3)), 1e-14);
+  EXPECT_LE(difference(silent<Encoder<PostNorm<double>>>(StackConfig{3, config})(ctx, stream()), normalized(6)), 1e-14);
 }
 
 TEST(PostNorm, HasAFinalNormOnRequest) {
   Context ctx;
-  EXPECT_LE(difference(silent<Encoder<PostNorm<double>>>(StackConfig{3, config, true})(ctx, x()), normalized(7)),
+  EXPECT_LE(difference(silent<Encoder<PostNorm<double>>>(StackConfig{3, config, true})(ctx, stream()), normalized(7)),
             1e-14);
-  EXPECT_TRUE(identical(silent<Encoder<PreNorm<double>>>(StackConfig{3, config, false})(ctx, x()), x()));
+  EXPECT_TRUE(identical(silent<Encoder<PreNorm<double>>>(StackConfig{3, config, false})(ctx, stream()), stream()));
 }
 
 /// What the sublayer sees is where the arrangements differ.
@@ -68,10 +68,10 @@ TEST(Residual, GivesTheSublayerItsInput) {
   Context ctx;
   const auto seen = [&](const auto& residual) {
     Tensor<double, 3> input;
-    residual(ctx, ConstView<double, 3>(x()), [&](ConstView<double, 3> z) { return input = Tensor<double, 3>(z), z; });
+    residual(ctx, ConstView<double, 3>(stream()), [&](ConstView<double, 3> z) { return input = Tensor<double, 3>(z), z; });
     return input;
   };
-  EXPECT_TRUE(identical(seen(silent<PostNorm<double>>(ResidualConfig{4})), x()));
+  EXPECT_TRUE(identical(seen(silent<PostNorm<double>>(ResidualConfig{4})), stream()));
   EXPECT_LE(difference(seen(silent<PreNorm<double>>(ResidualConfig{4})), normalized(1)), 1e-14);
 }
 

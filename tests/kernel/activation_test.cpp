@@ -79,8 +79,8 @@ TYPED_TEST(ActivationKernel, AtTheEndOfAProduct) {
         const Guarded<T, 1> bias(Shape{out}, layout, 3);
         Arena arena;
         const T* const added = with_bias ? bias.view().data() : nullptr;
-        kernel::linear_forward<T>({}, arena, x, w, nullptr, y, kernel::ActivatedBias<Relu, T>{added, kept});
-        kernel::linear_forward<T>({}, arena, x, w, nullptr, alone, kernel::ActivatedBias<Relu, T>{added});
+        kernel::linear_forward_then<T>({}, arena, x, w, {}, y, kernel::ActivatedBias<Relu, T>{added, kept});
+        kernel::linear_forward_then<T>({}, arena, x, w, {}, alone, kernel::ActivatedBias<Relu, T>{added});
         expect_close(kept, oracle::linear(x.values(), w.values(), with_bias ? bias.values() : oracle::Array<1>()), Tolerance<T>::product);
         for (Index i = 0; i < 7; ++i)
           for (Index j = 0; j < out; ++j) {

@@ -202,9 +202,9 @@ TYPED_TEST(LinearKernel, PackedWeights) {
     for (const Index in : {1, 17, 130}) {
       const Guarded<T, 2> x(Shape{Index{7}, in}, {}, 1), w(Shape{out, in}, {3}, 2), y(Shape{Index{7}, out}), z(Shape{Index{7}, out});
       const Guarded<T, 1> b(Shape{out}, {}, 3), panels(Shape{kernel::Panels<T>::size(in, out)});
-      kernel::pack_panels_transposed<T>({}, w, panels.view().data());
+      const auto packed = kernel::pack_panels_transposed<T>({}, w, panels.view().data());
       kernel::linear_forward<T>({}, this->arena, x, w, ConstView<T, 1>(b), y);
-      kernel::linear_forward<T>({}, this->arena, x, w, ConstView<T, 1>(b), z, panels.view().data());
+      kernel::linear_forward<T>({}, this->arena, x, w, ConstView<T, 1>(b), z, packed);
       for (Index i = 0; i < 7 * out; ++i) ASSERT_EQ(z.view().data()[i], y.view().data()[i]) << out << ' ' << in;
     }
 }

@@ -11,7 +11,7 @@ namespace eigenformer::test {
 namespace {
 
 // What the calls below attend to: B 2, N 4, M 5, D 6.
-const Shape x{2, 4, 6}, memory{2, 5, 6};
+const Shape x_shape{2, 4, 6}, memory_shape{2, 5, 6};
 const auto x_lengths = lengths({4, 2}), memory_lengths = lengths({3, 5});
 const auto some = matrix<bool>({{1, 0, 1, 0, 1}, {0, 0, 0, 0, 0}, {1, 1, 1, 1, 1}, {0, 1, 0, 0, 0}});  // row 1: nothing
 const auto ids = matrix<Id>({{0, 3, 3, 1}, {2, 0, 3, 1}});
@@ -28,22 +28,22 @@ TEST_P(LayerGradient, MatchesDifferences) { GetParam().check(); }
 
 // clang-format off
 INSTANTIATE_TEST_SUITE_P(, LayerGradient, testing::Values(
-    gradient_of<Linear<double>>("Linear", LinearConfig{6, 5}, {x}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0]); }),
-    gradient_of<Linear<double>>("LinearWithoutBias", LinearConfig{6, 5, false}, {x}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0]); }),
-    gradient_of<LayerNorm<double>>("LayerNorm", LayerNormConfig{6}, {x}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0]); }),
-    gradient_of<Mlp<double>>("Mlp", MlpConfig{6, 9}, {x}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0]); }),
+    gradient_of<Linear<double>>("Linear", LinearConfig{6, 5}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0]); }),
+    gradient_of<Linear<double>>("LinearWithoutBias", LinearConfig{6, 5, false}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0]); }),
+    gradient_of<LayerNorm<double>>("LayerNorm", LayerNormConfig{6}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0]); }),
+    gradient_of<Mlp<double>>("Mlp", MlpConfig{6, 9}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0]); }),
     gradient_of<Embedding<double>>("Embedding", EmbeddingConfig{5, 6}, {}, [](auto& ctx, auto& m, auto&) { return m(ctx, ids); }),
-    gradient_of<Embedding<double>>("EmbeddingTiedToLogits", EmbeddingConfig{5, 6}, {x}, [](auto& ctx, auto& m, auto& in) { return m.logits(ctx, op::add(ctx, m(ctx, ids), in[0])); }),
+    gradient_of<Embedding<double>>("EmbeddingTiedToLogits", EmbeddingConfig{5, 6}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m.logits(ctx, op::add(ctx, m(ctx, ids), in[0])); }),
     gradient_of<Embedding<double>>("EmbeddingWithPositions", EmbeddingConfig{5, 6}, {}, [](auto& ctx, auto& m, auto&) { return Sinusoidal<double>()(ctx, m(ctx, ids), 3); }),
-    gradient_of<Attention<double>>("Attention", heads, {x}, attend([](auto&) { return Call{}; }), {"key.bias"}),
-    gradient_of<Attention<double>>("AttentionCausal", heads, {x}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),
-    gradient_of<Attention<double>>("AttentionLengths", heads, {x}, attend([](auto&) { return Call{.mask = {.key_lengths = x_lengths, .query_lengths = x_lengths}}; }), {"key.bias"}),
-    gradient_of<Attention<double>>("AttentionCross", heads, {x, memory}, attend([](auto& in) { return Call{.memory = in[1]}; }), {"key.bias"}),
-    gradient_of<Attention<double>>("AttentionCrossLengths", heads, {x, memory}, attend([](auto& in) { return Call{.memory = in[1], .mask = {.key_lengths = memory_lengths}}; }), {"key.bias"}),
-    gradient_of<Attention<double>>("AttentionCrossCausal", heads, {x, memory}, attend([](auto& in) { return Call{.memory = in[1], .mask = {.causal = true}}; }), {"key.bias"}),
-    gradient_of<Attention<double>>("AttentionMasked", heads, {x, memory}, attend([](auto& in) { return Call{.memory = in[1], .mask = {.allowed = some.view()}}; }), {"key.bias"}),
-    gradient_of<Attention<double>>("AttentionGroupedHeads", grouped, {x, memory}, attend([](auto& in) { return Call{.memory = in[1]}; }), {"key.bias"}),
-    gradient_of<Attention<double>>("AttentionDropout", dropped, {x}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"})
+    gradient_of<Attention<double>>("Attention", heads, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
+    gradient_of<Attention<double>>("AttentionCausal", heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),
+    gradient_of<Attention<double>>("AttentionLengths", heads, {x_shape}, attend([](auto&) { return Call{.mask = {.key_lengths = x_lengths, .query_lengths = x_lengths}}; }), {"key.bias"}),
+    gradient_of<Attention<double>>("AttentionCross", heads, {x_shape, memory_shape}, attend([](auto& in) { return Call{.memory = in[1]}; }), {"key.bias"}),
+    gradient_of<Attention<double>>("AttentionCrossLengths", heads, {x_shape, memory_shape}, attend([](auto& in) { return Call{.memory = in[1], .mask = {.key_lengths = memory_lengths}}; }), {"key.bias"}),
+    gradient_of<Attention<double>>("AttentionCrossCausal", heads, {x_shape, memory_shape}, attend([](auto& in) { return Call{.memory = in[1], .mask = {.causal = true}}; }), {"key.bias"}),
+    gradient_of<Attention<double>>("AttentionMasked", heads, {x_shape, memory_shape}, attend([](auto& in) { return Call{.memory = in[1], .mask = {.allowed = some.view()}}; }), {"key.bias"}),
+    gradient_of<Attention<double>>("AttentionGroupedHeads", grouped, {x_shape, memory_shape}, attend([](auto& in) { return Call{.memory = in[1]}; }), {"key.bias"}),
+    gradient_of<Attention<double>>("AttentionDropout", dropped, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"})
 ), gradient_case_name);
 // clang-format on
 

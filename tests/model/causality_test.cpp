@@ -8,8 +8,8 @@ namespace {
 
 template <class Residual>
 class Causality : public testing::Test {};
-using Arrangements = testing::Types<PreNorm<float>, PostNorm<float>>;
-TYPED_TEST_SUITE(Causality, Arrangements);
+using CausalityArrangements = testing::Types<PreNorm<float>, PostNorm<float>>;
+TYPED_TEST_SUITE(Causality, CausalityArrangements);
 
 TYPED_TEST(Causality, HoldsForTheDecoder) {
   const Index batch = 2, tokens = 600, vocabulary = 9;

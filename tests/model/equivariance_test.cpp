@@ -23,8 +23,8 @@ Tensor<T, Rank> permuted(const Tensor<T, Rank>& x) {
 
 template <class Residual>
 class Equivariance : public testing::Test {};
-using Arrangements = testing::Types<PreNorm<double>, PostNorm<double>>;
-TYPED_TEST_SUITE(Equivariance, Arrangements);
+using EquivarianceArrangements = testing::Types<PreNorm<double>, PostNorm<double>>;
+TYPED_TEST_SUITE(Equivariance, EquivarianceArrangements);
 
 TYPED_TEST(Equivariance, IsBrokenByPositionsOnly) {
   EncoderDecoder<TypeParam> model(EncoderDecoderConfig{.source_vocabulary = 9,

@@ -11,7 +11,7 @@ namespace {
 using Pre = PreNorm<double>;
 using Post = PostNorm<double>;
 
-const Shape x{2, 4, 6}, memory{2, 3, 6};  // B 2, N 4, M 3, D 6
+const Shape x_shape{2, 4, 6}, memory_shape{2, 3, 6};  // B 2, N 4, M 3, D 6
 const auto x_lengths = lengths({4, 2}), memory_lengths = lengths({2, 3});
 const Mask padded{.key_lengths = x_lengths, .query_lengths = x_lengths};
 const Mask causal{.causal = true, .key_lengths = x_lengths, .query_lengths = x_lengths};
@@ -19,7 +19,7 @@ const Mask to_memory{.key_lengths = memory_lengths, .query_lengths = x_lengths};
 const BlockConfig block{.width = 6, .hidden = 9, .heads = 2, .dropout = 0.1};
 
 const auto source = matrix<Id>({{3, 4, 0}, {5, 3, 4}});
-const auto target_in = matrix<Id>({{1, 4, 3, 5}, {1, 5, 0, 0}}), target_out = matrix<Id>({{4, 3, 5, 2}, {5, 2, 0, 0}});
+const auto given_target = matrix<Id>({{1, 4, 3, 5}, {1, 5, 0, 0}}), wanted_target = matrix<Id>({{4, 3, 5, 2}, {5, 2, 0, 0}});
 
 const auto encode = [](Context& ctx, const auto& m, const Inputs& in) { return m(ctx, in[0], padded); };
 const auto decode = [](Context& ctx, const auto& m, const Inputs& in) {
@@ -27,8 +27,8 @@ const auto decode = [](Context& ctx, const auto& m, const Inputs& in) {
 };
 const auto smoothed_loss = [](Context& ctx, const auto& m, const Inputs&) {
   const auto logits =
-      m(ctx, {.source = source, .source_lengths = memory_lengths, .target = target_in, .target_lengths = x_lengths});
-  return op::cross_entropy(ctx, logits, target_out, {.smoothing = 0.1, .ignore = 0}).sum;
+      m(ctx, {.source = source, .source_lengths = memory_lengths, .target = given_target, .target_lengths = x_lengths});
+  return op::cross_entropy(ctx, logits, wanted_target, {.smoothing = 0.1, .ignore = 0}).sum;
 };
 
 EncoderDecoderConfig whole(Sharing sharing) {
@@ -45,11 +45,11 @@ TEST_P(ModelGradient, MatchesDifferences) { GetParam().check(); }
 
 // clang-format off
 INSTANTIATE_TEST_SUITE_P(, ModelGradient, testing::Values(
-    gradient_of<Encoder<Pre>>("EncoderPre", StackConfig{2, block}, {x}, encode, {"key.bias"}),
-    gradient_of<Encoder<Post>>("EncoderPost", StackConfig{2, block}, {x}, encode, {"key.bias"}),
-    gradient_of<Encoder<Post>>("EncoderPostWithFinalNorm", StackConfig{1, block, true}, {x}, encode, {"key.bias"}),
-    gradient_of<Decoder<Pre>>("DecoderPre", StackConfig{2, block}, {x, memory}, decode, {"key.bias"}),
-    gradient_of<Decoder<Post>>("DecoderPost", StackConfig{2, block}, {x, memory}, decode, {"key.bias"}),
+    gradient_of<Encoder<Pre>>("EncoderPre", StackConfig{2, block}, {x_shape}, encode, {"key.bias"}),
+    gradient_of<Encoder<Post>>("EncoderPost", StackConfig{2, block}, {x_shape}, encode, {"key.bias"}),
+    gradient_of<Encoder<Post>>("EncoderPostWithFinalNorm", StackConfig{1, block, true}, {x_shape}, encode, {"key.bias"}),
+    gradient_of<Decoder<Pre>>("DecoderPre", StackConfig{2, block}, {x_shape, memory_shape}, decode, {"key.bias"}),
+    gradient_of<Decoder<Post>>("DecoderPost", StackConfig{2, block}, {x_shape, memory_shape}, decode, {"key.bias"}),
     gradient_of<EncoderDecoder<Pre>>("EncoderDecoderPreAllShared", whole(Sharing::all), {}, smoothed_loss, {"key.bias"}),
     gradient_of<EncoderDecoder<Pre>>("EncoderDecoderPreTargetAndOutputShared", whole(Sharing::target_and_output), {}, smoothed_loss, {"key.bias"}),
     gradient_of<EncoderDecoder<Pre>>("EncoderDecoderPreNoneShared", whole(Sharing::none), {}, smoothed_loss, {"key.bias"}),

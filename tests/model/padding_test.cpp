@@ -35,8 +35,8 @@ class Padding : public testing::Test {
   Tensor<Id, 2> source = random_ids(Shape{3, 7}, 0, 9, 2), target = random_ids(Shape{3, 6}, 0, 9, 3);
   Tensor<Index, 1> source_lengths = lengths({7, 1, 4}), target_lengths = lengths({2, 6, 5});
 };
-using Arrangements = testing::Types<PreNorm<float>, PostNorm<float>, PreNorm<double>, PostNorm<double>>;
-TYPED_TEST_SUITE(Padding, Arrangements);
+using PaddingArrangements = testing::Types<PreNorm<float>, PostNorm<float>, PreNorm<double>, PostNorm<double>>;
+TYPED_TEST_SUITE(Padding, PaddingArrangements);
 
 TYPED_TEST(Padding, LeavesOutputsAsOfEachSequenceAlone) {
   Context ctx;

@@ -1,13 +1,15 @@
 // The text of an Error.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 
 #include "eigenformer/core/error.hpp"
 
 namespace eigenformer::test {
 
-/// What f() throws; empty if nothing. Anything but an Error passes through.
+/// The message of the Error that f throws; another exception, or none, fails the test.
 template <class F>
 std::string error_of(F&& f) {
   try {
@@ -15,6 +17,7 @@ std::string error_of(F&& f) {
   } catch (const Error& error) {
     return error.what();
   }
+  ADD_FAILURE() << "no Error";
   return {};
 }
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <system_error>
 
-#include "eigenformer/core/error.hpp"
+#include "support/error.hpp"
 
 namespace eigenformer::test {
 
@@ -67,18 +67,6 @@ inline std::string safetensors_bytes(const std::string& header, const std::strin
   std::string bytes;
   for (int shift = 0; shift < 64; shift += 8) bytes += static_cast<char>(std::uint64_t{header.size()} >> shift & 0xff);
   return bytes + header + data;
-}
-
-/// The message of the Error that f throws; another exception, or none, fails the test.
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no Error";
-  return {};
 }
 
 inline void expect_contains(const std::string& text, const std::string& part) {

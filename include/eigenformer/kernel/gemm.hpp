@@ -34,8 +34,8 @@ inline constexpr Index panel_block = 2;    // panels that one task computes
 /// The right factor B (K, N): panel p holds columns p·width … of all K rows, one row after the other, zero beyond N.
 template <Real T>
 struct Panels {
-  const T* data;
-  Index depth, width;  // K, N
+  const T* data = nullptr;
+  Index depth = 0, width = 0;  // K, N
 
   Index count() const { return (width + Tile<T>::width - 1) / Tile<T>::width; }
   const T* at(Index panel, Index k) const { return data + (panel * depth + k) * Tile<T>::width; }
@@ -230,22 +230,21 @@ struct AddBias {
   }
 };
 
-/// y (M, Out) = x (M, In) · weight (Out, In)ᵀ, then finish on every piece of a row; `packed` are the weight's panels, or
-/// null to pack them here.
+/// y (M, Out) = x (M, In) · weight (Out, In)ᵀ, then finish on every piece of a row. The weight is packed here unless
+/// `panels` are that already.
 template <class T, class Finish>
-void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, const T* packed, View<T, 2> y,
-                    Finish&& finish) {
-  const Panels<T> panels = packed ? Panels<T>{packed, x.width(), y.width()}
-                                  : pack_panels_transposed<T>(threads, weight, arena.allocate<T>(Panels<T>::size(x.width(), y.width())));
+void linear_forward_then(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, Panels<T> panels, View<T, 2> y,
+                         Finish&& finish) {
+  if (!panels.data) panels = pack_panels_transposed<T>(threads, weight, arena.allocate<T>(Panels<T>::size(x.width(), y.width())));
   multiply(threads, Left<T>{x.data(), x.rows(), x.width(), x.stride(0)}, panels, y, false, finish);
 }
 
 /// y (M, Out) = x (M, In) · weight (Out, In)ᵀ + bias (Out), which may be null.
 template <class T>
 void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, ConstView<T, 1> bias, View<T, 2> y,
-                    const T* packed = nullptr) {
-  if (bias) linear_forward<T>(threads, arena, x, weight, packed, y, AddBias<T>{bias.data()});
-  else linear_forward<T>(threads, arena, x, weight, packed, y, NoFinish{});
+                    const Panels<T>& panels = {}) {
+  if (bias) linear_forward_then<T>(threads, arena, x, weight, panels, y, AddBias<T>{bias.data()});
+  else linear_forward_then<T>(threads, arena, x, weight, panels, y, NoFinish{});
 }
 
 /// dx (M, In) ← dy (M, Out) · weight (Out, In)

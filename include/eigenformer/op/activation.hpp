@@ -30,7 +30,7 @@ ConstView<T, Rank> activated_linear(Context& ctx, ConstView<T, Rank> x, const We
   const View<T, 2> sums = ctx.tape ? ctx.arena.allocate<T>(Shape{y.rows(), y.width()}) : View<T, 2>();
   {
     const auto scratch = ctx.scratch();
-    kernel::linear_forward<T>(ctx.threads, ctx.arena, x.flat(), weight, weight.packed(), y.flat(),
+    kernel::linear_forward_then<T>(ctx.threads, ctx.arena, x.flat(), weight, weight.panels(), y.flat(),
                               kernel::ActivatedBias<Activation, T>{bias.data(), sums});
   }
   ctx.record(y, [=, matrix = weight.view()](Context& back, ConstView<T, Rank> dy) {

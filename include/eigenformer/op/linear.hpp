@@ -16,15 +16,15 @@ void check_linear(ConstView<T, Rank> x, ConstView<T, 2> weight, ConstView<T, 1> 
   require(!bias || bias.size() == weight.extent(0), "linear", "bias ", bias.shape(), " does not fit a weight of ", weight.shape());
 }
 
-/// x (…, In), weight (Out, In), bias (Out) or null → (…, Out); `packed` are the weight's panels, if they exist.
+/// x (…, In), weight (Out, In), bias (Out) or null → (…, Out); `panels` are the packed weight, if it exists.
 template <class T, int Rank>
 ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, std::type_identity_t<ConstView<T, 2>> weight,
-                          std::type_identity_t<ConstView<T, 1>> bias = {}, std::type_identity_t<const T*> packed = nullptr) {
+                          std::type_identity_t<ConstView<T, 1>> bias = {}, const kernel::Panels<T>& panels = {}) {
   check_linear(x, weight, bias);
   const View<T, Rank> y = ctx.output<T>(x.shape().with_width(weight.extent(0)));
   {
     const auto scratch = ctx.scratch();
-    kernel::linear_forward<T>(ctx.threads, ctx.arena, x.flat(), weight, bias, y.flat(), packed);
+    kernel::linear_forward<T>(ctx.threads, ctx.arena, x.flat(), weight, bias, y.flat(), panels);
   }
   ctx.record(y, [=](Context& back, ConstView<T, Rank> dy) {
     const auto dx = back.gradient(x).flat(), dweight = back.gradient(weight);
@@ -38,7 +38,7 @@ ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, std::type_identity
 
 template <class T, int Rank>
 ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, const Weight<T>& weight, std::type_identity_t<ConstView<T, 1>> bias = {}) {
-  return linear(ctx, x, weight.view(), bias, weight.packed());
+  return linear(ctx, x, weight.view(), bias, weight.panels());
 }
 
 }  // namespace eigenformer::op

@@ -42,11 +42,11 @@ class Weight {
     panel_width_ = Width;
   }
 
-  /// Null unless packed, by code with the same registers as the caller's. A template, so that the linker keeps one for
-  /// each register width.
+  /// The packed copy; without data unless pack() made it, in code with the same registers as the caller's. A template,
+  /// so that the linker keeps one for each register width.
   template <Index Width = kernel::Tile<T>::width>
-  const T* packed() const {
-    return panel_width_ == Width ? packed_.data() : nullptr;
+  kernel::Panels<T> panels() const {
+    return {panel_width_ == Width ? packed_.data() : nullptr, extent(1), extent(0)};
   }
 
  private:
