@@ -13,7 +13,7 @@ namespace eigenformer {
 struct Relu {
   template <class V>
   static V value(V x) {
-    return max(x, V(0));
+    return maximum(x, V(0));
   }
   template <class V>
   static V slope(V x) {

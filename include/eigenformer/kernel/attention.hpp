@@ -101,7 +101,7 @@ struct OnlineSoftmax {
     constexpr T infinity = std::numeric_limits<T>::infinity();
     std::fill(scores + end, scores + padded, -infinity);
     V block_largest(-infinity);
-    for (Index j = 0; j < padded; j += V::lanes) block_largest = max(block_largest, V::load(scores + j));
+    for (Index j = 0; j < padded; j += V::lanes) block_largest = maximum(block_largest, V::load(scores + j));
     const T before = largest;
     largest = (std::max)(largest, kernel::largest(block_largest));
     const V shift(largest == -infinity ? T{0} : largest);

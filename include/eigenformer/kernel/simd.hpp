@@ -96,11 +96,11 @@ EIGENFORMER_INLINE Vec<T> fma(Vec<T> a, Vec<T> b, Vec<T> c) {
   return Eigen::internal::pmadd(a.packet, b.packet, c.packet);
 }
 template <class T>
-EIGENFORMER_INLINE Vec<T> max(Vec<T> a, Vec<T> b) {
+EIGENFORMER_INLINE Vec<T> maximum(Vec<T> a, Vec<T> b) {
   return Eigen::internal::pmax(a.packet, b.packet);
 }
 template <class T>
-EIGENFORMER_INLINE Vec<T> min(Vec<T> a, Vec<T> b) {
+EIGENFORMER_INLINE Vec<T> minimum(Vec<T> a, Vec<T> b) {
   return Eigen::internal::pmin(a.packet, b.packet);
 }
 /// x where a < b, else 0.
@@ -156,7 +156,7 @@ EIGENFORMER_INLINE Vec<T> exp2(Vec<T> x) {
   using V = Vec<T>;
   if constexpr (std::is_same_v<T, float> && V::lanes > 1) {
     // x = n + r with |r| ≤ ½; 2ʳ by a minimax polynomial (relative error 1.9e-9).
-    const V clamped = max(x, V(-126.5F)), shifted = clamped + V(detail::integer_shift), r = clamped - (shifted - V(detail::integer_shift));
+    const V clamped = maximum(x, V(-126.5F)), shifted = clamped + V(detail::integer_shift), r = clamped - (shifted - V(detail::integer_shift));
     const V power = detail::polynomial(r, {1.5345812e-4F, 1.3399931e-3F, 9.6184890e-3F, 5.5503288e-2F, 2.4022647e-1F, 6.9314721e-1F, 1.0F});
     return Eigen::internal::pandnot(detail::scaled(power, shifted).packet, Eigen::internal::pcmp_lt(x.packet, V(-126.0F).packet));
   } else {
@@ -171,7 +171,7 @@ EIGENFORMER_INLINE Vec<T> exp(Vec<T> x) {
   using V = Vec<T>;
   if constexpr (std::is_same_v<T, float> && V::lanes > 1) {
     // x = n·ln 2 + r (Cody and Waite 1980), eʳ by a minimax polynomial (relative error 1.9e-9).
-    const V clamped = min(max(x, V(-87.5F)), V(88.8F)), shifted = fma(clamped, V(1.44269504F), V(detail::integer_shift));
+    const V clamped = minimum(maximum(x, V(-87.5F)), V(88.8F)), shifted = fma(clamped, V(1.44269504F), V(detail::integer_shift));
     const V n = shifted - V(detail::integer_shift), r = fma(n, V(2.12194440e-4F), fma(n, V(-0.693359375F), clamped));
     const V power = detail::polynomial(r, {1.3836846e-3F, 8.3748158e-3F, 4.1668226e-2F, 1.6666420e-1F, 4.9999992e-1F, 1.0F, 1.0F});
     const V value = Eigen::internal::pandnot(detail::scaled(power, shifted).packet, Eigen::internal::pcmp_lt(x.packet, V(-87.33654F).packet));

@@ -25,7 +25,7 @@ struct SoftmaxSum {
 template <class T>
 SoftmaxSum<T> softmax_sum(const T* x, Index width) {
   Vec<T> most(x[0]), total(T{0});
-  for_vectors<T>(width, [&](Index j, auto count) { most = max(most, load(x + j, count, x[0])); });
+  for_vectors<T>(width, [&](Index j, auto count) { most = maximum(most, load(x + j, count, x[0])); });
   const T top = largest(most);
   for_vectors<T>(width, [&](Index j, auto count) { total = total + exp(load(x + j, count, -std::numeric_limits<T>::infinity()) - Vec<T>(top)); });
   return {top, sum(total)};
