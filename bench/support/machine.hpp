@@ -39,16 +39,12 @@ inline double peak_flops(int threads) {
   std::vector<float> sinks(static_cast<std::size_t>(threads));
   const double time = best_time(30, [&] {
     pool.parallel_for(threads, 1, [&](Index begin, Index) {
-      V sums[chains];
-      for (V& sum : sums) sum = V(1.0F);
-      V factor(0.999F), term(1e-3F);
+      V sums[chains], factor(0.999F), term(1e-3F);
       factor.keep(), term.keep();
+      kernel::unroll<chains>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[j] = V(static_cast<float>(j + 1)); });
       for (int i = 0; i < rounds; ++i)
-        kernel::unroll<chains>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
-          sums[j] = kernel::fma(sums[j], factor, term);
-          sums[j].keep();
-        });
-      for (int j = 1; j < chains; ++j) sums[0] = sums[0] + sums[j];
+        kernel::unroll<chains>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[j] = kernel::fma(sums[j], factor, term); });
+      kernel::unroll<chains - 1>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[0] = sums[0] + sums[j + 1]; });
       sinks[static_cast<std::size_t>(begin)] = kernel::sum(sums[0]);
     });
   });
