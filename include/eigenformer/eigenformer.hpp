@@ -22,6 +22,7 @@
 #if __has_include(<nlohmann/json.hpp>)
 #include "eigenformer/io/checkpoint.hpp"
 #include "eigenformer/io/safetensors.hpp"
+#include "eigenformer/io/safetensors_header.hpp"
 #endif
 #include "eigenformer/kernel/activation.hpp"
 #include "eigenformer/kernel/adam.hpp"
