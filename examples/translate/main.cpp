@@ -115,7 +115,8 @@ void translate_lines(eigenformer::Context& ctx, const Translator& translator) {
     Index unknown = 0;
     translator.vocabulary.encode(line, &unknown);
     if (unknown > 0)
-      std::cerr << "line " << number << ": left out " << unknown << " characters that the training data did not have\n";
+      std::cerr << "line " << number << ": left out " << unknown << (unknown == 1 ? " character" : " characters")
+                << " that the training data did not have\n";
     lines.push_back(line);
     if (lines.size() < 500 && std::cin.rdbuf()->in_avail() > 0) continue;
     for (const std::string& translation : translator(ctx, lines)) std::cout << translation << '\n';
@@ -142,6 +143,7 @@ int train(const Options& options) {
     for (std::size_t i = 0; i < (std::min)(corpus.tests.size(), std::size_t{5}); ++i)
       samples.push_back(corpus.tests[i].source);
     const auto translations = translator(ctx, samples);
+    std::printf("Some of them:\n");
     for (std::size_t i = 0; i < samples.size(); ++i)
       std::printf("  %s → %s\n", samples[i].c_str(), translations[i].c_str());
   }
@@ -160,6 +162,7 @@ int train(const Options& options) {
 
 int translate(const Options& options) {
   const Translator translator = Translator::load(options.model);
+  if (isatty(STDIN_FILENO) == 1) std::cerr << "Line by line; Ctrl-D ends:\n";
   eigenformer::Context ctx{eigenformer::Threads(options.threads)};
   translate_lines(ctx, translator);
   return 0;
@@ -179,7 +182,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.footer("Without a subcommand it is train, with the options of train.");
   const auto common = [&](CLI::App& command) {
-    command.add_option("--model", options.model, "File of the trained model")->capture_default_str();
+    command.add_option("--model", options.model, "File of the trained model; with --data, its name here")->capture_default_str();
     command.add_option("--threads", options.threads, "Threads; 0: all")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
@@ -223,6 +226,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
+  if (!options.data.empty() && training.count("--model") == 0)  // not over the model of the numbers
+    options.model = std::filesystem::path(options.data).filename().replace_extension("safetensors").string();
   return training.parsed() ? train(options) : translate(options);
 }
 

@@ -23,7 +23,7 @@ namespace {
 template <class T>
 constexpr auto lanes_of = static_cast<std::size_t>(Vec<T>::lanes);
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float boundless = std::numeric_limits<float>::infinity();
 
 /// f of a vector with x in all lanes, which must agree.
 template <class F>
@@ -64,9 +64,9 @@ TEST(Simd, ExponentialsWithin1Point3Ulp) {
 }
 
 TEST(Simd, ExponentialsAtTheEdges) {
-  for (const float x : {-infinity, -1e30f, -1000.0f, -104.0f, -89.0f}) EXPECT_EQ(exp_of(x), 0) << x;
-  for (const float x : {-infinity, -1e30f, -1000.0f, -150.0f, -126.5f}) EXPECT_EQ(exp2_of(x), 0) << x;
-  for (const float x : {89.0f, 91.39f, 3212.5f, 1e30f, infinity}) EXPECT_EQ(exp_of(x), infinity) << x;
+  for (const float x : {-boundless, -1e30f, -1000.0f, -104.0f, -89.0f}) EXPECT_EQ(exp_of(x), 0) << x;
+  for (const float x : {-boundless, -1e30f, -1000.0f, -150.0f, -126.5f}) EXPECT_EQ(exp2_of(x), 0) << x;
+  for (const float x : {89.0f, 91.39f, 3212.5f, 1e30f, boundless}) EXPECT_EQ(exp_of(x), boundless) << x;
   EXPECT_EQ(exp_of(0), 1);
   EXPECT_EQ(exp_of(-0.0f), 1);
   EXPECT_EQ(exp2_of(0), 1);
@@ -78,7 +78,7 @@ TEST(Simd, ExponentialsAtTheEdges) {
 
 TEST(Simd, LanesDoNotMix) {
   constexpr Index lanes = Vec<float>::lanes;
-  const float values[] = {-infinity, 0, NAN, 88.0f, -87.0f, 1000.0f, -1000.0f, 1e-8f};
+  const float values[] = {-boundless, 0, NAN, 88.0f, -87.0f, 1000.0f, -1000.0f, 1e-8f};
   float x[lanes_of<float>], y[lanes_of<float>];
   for (Index i = 0; i < lanes; ++i) x[i] = values[i % 8];
   kernel::exp(Vec<float>::load(x)).store(y);

@@ -83,6 +83,22 @@ TEST_P(ResumeTest, InterruptedIsUninterrupted) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, ResumeTest, testing::Values(1, 2));
 
+TEST(TrainerCheckpoint, TheModelAloneIsReadByItsPrefix) {
+  const TemporaryFolder folder;
+  const auto file = folder / "trainer.safetensors";
+  Trainer<Model> trainer(make_model(1), config(5));
+  train(trainer, 2);
+  save(file, trainer);
+  Model model = make_model(2);
+  expect_contains(error_of([&] { load(file, model); }), "read with the prefix \"model.\"");
+  load(file, model, {.prefix = "model."});
+  walk(
+      [](const std::string& name, const Leaf&, const auto& want, const auto& got) {
+        EXPECT_EQ(std::memcmp(want.data(), got.data(), static_cast<std::size_t>(want.size()) * sizeof(float)), 0) << name;
+      },
+      std::as_const(trainer.model), std::as_const(model));
+}
+
 TEST(ResumeErrorTest, AFailedLoadChangesNothing) {
   const TemporaryFolder folder;
   const auto path = folder / "trainer.safetensors";

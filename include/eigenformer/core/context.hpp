@@ -42,8 +42,12 @@ class Tape {
   /// Forgets what was computed, not what is watched.
   void clear() {
     last_ = nullptr;
+    reached_ = false;
     std::erase_if(buffers_, [](const Buffer& buffer) { return !buffer.watched; });
   }
+
+  /// Whether a derivative with respect to anything watched was asked for, since clear().
+  bool reached() const { return reached_; }
 
   /// Number of recorded steps.
   Index size() const {
@@ -98,6 +102,7 @@ class Tape {
 
   std::vector<Buffer> buffers_;  // by address, disjoint
   Node* last_ = nullptr;
+  bool reached_ = false;
 };
 
 /// Threads, memory, and optionally a tape (then everything is recorded) and a random stream (then dropout is on).
@@ -124,6 +129,16 @@ class Context {
     const View<T, Rank> y = arena.allocate<T>(shape);
     if (tape) tape->insert({Tape::bytes_of(y.data()), static_cast<std::size_t>(y.size()) * sizeof(T), nullptr, false});
     return y;
+  }
+
+  /// For ids, lengths and masks, which the caller may throw away before the backward pass: a copy that stays until then
+  /// if there is a tape, x itself if not.
+  template <class T, int Rank>
+  ConstView<T, Rank> remember(ConstView<T, Rank> x) {
+    if (!tape || !x) return x;
+    const View<T, Rank> copy = arena.allocate<T>(x.shape());
+    copy_elements(x, copy);
+    return copy;
   }
 
   /// Memory that is released at the end of the C++ scope.
@@ -157,6 +172,7 @@ class Context {
     if (!buffer) return {};
     const bool first = !buffer->gradient;
     const bool whole = x.contiguous() && static_cast<std::size_t>(x.size()) * sizeof(T) == buffer->bytes;
+    tape->reached_ |= buffer->watched;
     if (first) {
       buffer->gradient = static_cast<std::byte*>(arena.allocate_bytes(buffer->bytes));
       if (!whole) std::memset(buffer->gradient, 0, buffer->bytes);
@@ -191,6 +207,11 @@ class Context {
   }
 
  private:
+  template <class T, int Rank>
+  static void copy_elements(ConstView<T, Rank> from, View<T, Rank> to) {
+    if constexpr (Rank == 1) std::copy_n(from.data(), from.size(), to.data());
+    else for (Index i = 0; i < from.extent(0); ++i) copy_elements<T, Rank - 1>(from[i], to[i]);
+  }
   template <class T, int Rank>
   static View<std::remove_const_t<T>, Rank> same_view(View<T, Rank> x, const Tape::Buffer& buffer) {
     auto* const data = reinterpret_cast<std::remove_const_t<T>*>(buffer.gradient + (Tape::bytes_of(x.data()) - buffer.begin));

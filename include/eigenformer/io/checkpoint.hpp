@@ -21,6 +21,10 @@ namespace eigenformer {
 struct LoadOptions {
   bool allow_extra = false;  ///< ignore tensors that the model does not have
 
+  /// What the file puts before every name: "model." reads the model alone out of a Trainer's checkpoint. Tensors without it
+  /// are ignored.
+  std::string prefix{};
+
   /// Other names under which a tensor of the model may be stored, e.g. {{"embedding.weight", {"head.weight"}}} for files
   /// in which a tied head is present, alone or as a copy. A name that the model has itself does not count as an alias,
   /// so that the same options serve the untied model.
@@ -46,6 +50,7 @@ Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions
   walk([&](const std::string& name, const Leaf&, const auto&) { own.insert(name); }, model);
 
   std::string problems;
+  bool in_trainer = false;  // what is missing is there as part of a Trainer
   const auto problem = [&](const auto&... parts) { problems.append("\n  ").append(detail::concatenate(parts...)); };
   std::vector<std::function<void()>> commits;  // what to do once nothing can fail any more
   walk(
@@ -56,8 +61,12 @@ Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions
         if (const auto found = options.aliases.find(name); found != options.aliases.end())
           for (const std::string& alias : found->second)
             if (!own.contains(alias)) names.push_back(alias);
+        for (std::string& candidate : names) candidate = options.prefix + candidate;
         std::erase_if(names, [&](const std::string& candidate) { return !file.find(candidate); });
-        if (names.empty()) problem("missing: ", name, " ", tensor.shape());
+        if (names.empty()) {
+          problem("missing: ", options.prefix, name, " ", tensor.shape());
+          in_trainer = in_trainer || file.find("model." + name);
+        }
         Tensor<T, rank> values;
         std::string first;
         for (const std::string& stored_name : names) {
@@ -79,7 +88,8 @@ Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions
       model);
   if (!options.allow_extra)
     for (const auto& [name, stored] : file.tensors())
-      if (!used.contains(name)) problem("extra: ", name, " ", detail::shape_text(stored.shape));
+      if (!used.contains(name) && name.starts_with(options.prefix)) problem("extra: ", name, " ", detail::shape_text(stored.shape));
+  if (in_trainer) problem("this looks like the checkpoint of a Trainer: its model alone is read with the prefix \"model.\"");
   if (!problems.empty()) fail("load", path.string(), " does not fit the model:", problems);
   Metadata metadata = file.metadata();
   for (const auto& commit : commits) commit();

@@ -22,8 +22,7 @@ struct EncoderDecoderConfig {
   std::optional<bool> final_norm{};  ///< after both stacks; none: as the arrangement needs it
 };
 
-/// Tokens in, padded to a rectangle; lengths say where the padding begins (null: nowhere). Everything here must stay
-/// until the backward pass is done.
+/// Tokens in, padded to a rectangle; lengths say where the padding begins (null: nowhere).
 struct EncoderDecoderCall {
   ConstView<Id, 2> source{};             ///< (B, M)
   ConstView<Index, 1> source_lengths{};  ///< (B)

@@ -12,7 +12,7 @@ namespace eigenformer::op {
 /// What shapes attention besides q, k and v.
 struct AttentionOptions {
   double scale = 1;
-  Mask mask{};         ///< its views must stay until the backward pass is done
+  Mask mask{};
   double dropout = 0;  ///< on the weights
 };
 
@@ -25,7 +25,9 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
   require(key.extent(2) > 0 && query.extent(2) % key.extent(2) == 0, "attention", key.extent(2), " key-value heads do not divide ",
           query.extent(2), " query heads");
   options.mask.check("attention", query.extent(0), query.extent(2), query.extent(1), key.extent(1));
-  const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), options.mask, next_dropout(ctx, options.dropout)};
+  const Mask mask{options.mask.causal, ctx.remember(options.mask.key_lengths), ctx.remember(options.mask.query_lengths),
+                  ctx.remember(options.mask.allowed.view)};
+  const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), mask, next_dropout(ctx, options.dropout)};
   const View<T, 4> y = ctx.output<T>(query.shape());
   const auto log_sum_exp = ctx.arena.allocate<T>(Shape{query.extent(0), query.extent(2), query.extent(1)});
   {

@@ -25,20 +25,21 @@ struct Loss {
 
 namespace op {
 
-/// logits (B, N, V), targets (B, N) in [0, V) or `ignore`. `targets` must stay until the backward pass is done.
+/// logits (B, N, V), targets (B, N) in [0, V) or `ignore`
 template <class T>
 Loss cross_entropy(Context& ctx, ConstView<T, 3> logits, ConstView<Id, 2> targets, const CrossEntropyConfig& config = {}) {
   require(logits.extent(0) == targets.extent(0) && logits.extent(1) == targets.extent(1), "cross_entropy", "targets ",
           targets.shape(), " do not fit logits ", logits.shape());
   require(config.smoothing >= 0 && config.smoothing < 1, "cross_entropy", "smoothing ", config.smoothing, " is not in [0, 1)");
-  const auto flat = targets.reshape(Shape{targets.size()});
+  const auto given = targets.reshape(Shape{targets.size()});
   Index tokens = 0;
-  for (Index i = 0; i < flat.size(); ++i) {
-    if (flat[i] == config.ignore) continue;
-    require(flat[i] >= 0 && flat[i] < logits.width(), "cross_entropy", "target ", flat[i], " at ", i, " is neither a class of 0…",
+  for (Index i = 0; i < given.size(); ++i) {
+    if (given[i] == config.ignore) continue;
+    require(given[i] >= 0 && given[i] < logits.width(), "cross_entropy", "target ", given[i], " at ", i, " is neither a class of 0…",
             logits.width() - 1, " nor the ignored ", config.ignore);
     ++tokens;
   }
+  const auto flat = ctx.remember(given);
   const View<double, 1> sum = ctx.output<double>(Shape{Index{1}});
   const auto totals = ctx.arena.allocate<kernel::SoftmaxSum<T>>(Shape{flat.size()});
   {

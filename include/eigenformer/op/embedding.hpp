@@ -20,11 +20,11 @@ void check_ids(std::string_view place, ConstView<Id, Rank> ids, Index vocabulary
               ids.shape(), " is not in the vocabulary of ", vocabulary);
 }
 
-/// scale · table[ids]: ids (B, N), table (V, D) → (B, N, D). `ids` must stay until the backward pass is done.
+/// scale · table[ids]: ids (B, N), table (V, D) → (B, N, D)
 template <class T>
 ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> table, std::type_identity_t<T> scale = 1) {
   check_ids("embedding", ids, table.extent(0));
-  const auto flat_ids = ids.reshape(Shape{ids.size()});
+  const auto flat_ids = ctx.remember(ids.reshape(Shape{ids.size()}));
   const View<T, 3> y = ctx.output<T>(Shape{ids.extent(0), ids.extent(1), table.extent(1)});
   kernel::embedding_forward(ctx.threads, flat_ids, table, scale, y.flat());
   ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {

@@ -61,8 +61,9 @@ class Trainer {
   Index steps() const { return static_cast<Index>(counters(0)); }
   const Model& gradient() const { return gradient_; }  ///< of the summed loss, so far
 
-  /// Adds the gradient of one (micro-)batch; loss(ctx, model) computes it and returns a Loss. Several calls before a
-  /// step() make one batch of all their tokens.
+  /// Adds the gradient of one (micro-)batch; loss(ctx, model) computes it, with the model and context that it is given, and
+  /// returns a Loss. Several calls before a step() make one batch of all their tokens. Ids, lengths and masks may be
+  /// local to the callback; other tensors that ops read must outlive the call.
   template <class F>
   void accumulate(F&& loss) {
     if (!pending_) random_ = {static_cast<std::uint64_t>(counters(1)), static_cast<std::uint32_t>(steps() + 1), 0};
@@ -72,9 +73,10 @@ class Trainer {
     const auto clean = finally([&] { ctx_.reset(); });
     const Loss result = loss(ctx_, std::as_const(model));
     if (result.tokens == 0) return;
+    backward(ctx_, result.sum, 1.0);
+    require(tape_.reached(), "trainer", "the loss depends on no weight of this trainer's model: compute it with the model that the callback is given");
     loss_ += result.sum[0];
     tokens_ += result.tokens;
-    backward(ctx_, result.sum, 1.0);
   }
 
   /// One optimiser step on the mean over all tokens accumulated since the last; then starts anew.

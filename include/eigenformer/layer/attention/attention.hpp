@@ -25,7 +25,7 @@ struct AttentionConfig {
 template <Real T>
 struct AttentionCall {
   ConstView<T, 3> memory{};  ///< (B, M, D) for cross-attention; null: x itself
-  Mask mask{};               ///< its views must stay until the backward pass is done
+  Mask mask{};
 };
 
 template <Real T = float>
