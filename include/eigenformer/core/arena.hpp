@@ -47,6 +47,7 @@ class Arena {
   /// An uninitialised tensor.
   template <class T, int Rank>
   View<T, Rank> allocate(Shape<Rank> shape) {
+    require(checked_count(shape, sizeof(T)) >= 0, "arena", "a negative extent, or too many elements, in ", shape);
     return {allocate<T>(shape.size()), shape};
   }
 

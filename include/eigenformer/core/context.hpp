@@ -36,7 +36,12 @@ class Tape {
   void watch(View<T, Rank> x, View<std::remove_const_t<T>, Rank> gradient) {
     require(x.shape() == gradient.shape() && x.contiguous() && gradient.contiguous(), "tape", "value ", x.shape(),
             " and gradient ", gradient.shape(), " must have the same shape, without gaps");
-    insert({bytes_of(x.data()), static_cast<std::size_t>(x.size()) * sizeof(T), reinterpret_cast<std::byte*>(gradient.data()), true});
+    const Buffer buffer{bytes_of(x.data()), static_cast<std::size_t>(x.size()) * sizeof(T), reinterpret_cast<std::byte*>(gradient.data()), true};
+    for (const Buffer& other : buffers_)
+      require(other.begin == buffer.begin ? other.bytes == buffer.bytes
+                                          : other.begin + other.bytes <= buffer.begin || buffer.begin + buffer.bytes <= other.begin,
+              "tape", "a value of ", x.shape(), " overlaps another one that is watched or recorded");
+    insert(buffer);
   }
 
   /// Forgets what was computed, not what is watched.
@@ -132,10 +137,10 @@ class Context {
   }
 
   /// For ids, lengths and masks, which the caller may throw away before the backward pass: a copy that stays until then
-  /// if there is a tape, x itself if not.
+  /// if there is a tape, x itself if not. Without gaps in any case.
   template <class T, int Rank>
   ConstView<T, Rank> remember(ConstView<T, Rank> x) {
-    if (!tape || !x) return x;
+    if (!x || (!tape && x.contiguous())) return x;
     const View<T, Rank> copy = arena.allocate<T>(x.shape());
     copy_elements(x, copy);
     return copy;
@@ -172,6 +177,9 @@ class Context {
     if (!buffer) return {};
     const bool first = !buffer->gradient;
     const bool whole = x.contiguous() && static_cast<std::size_t>(x.size()) * sizeof(T) == buffer->bytes;
+    for (int axis = 0; axis < Rank; ++axis)
+      require(x.extent(axis) <= 1 || x.stride(axis) != 0, "tape", "a view of ", x.shape(), " that repeats its elements along axis ", axis,
+              " has no gradient: copy it first");
     tape->reached_ |= buffer->watched;
     if (first) {
       buffer->gradient = static_cast<std::byte*>(arena.allocate_bytes(buffer->bytes));
@@ -214,6 +222,10 @@ class Context {
   }
   template <class T, int Rank>
   static View<std::remove_const_t<T>, Rank> same_view(View<T, Rank> x, const Tape::Buffer& buffer) {
+    Index last = 0;  // offset of the last element
+    for (int axis = 0; axis < Rank; ++axis) last += (x.extent(axis) - 1) * x.stride(axis);
+    require(x.size() == 0 || Tape::bytes_of(x.data() + last + 1) <= buffer.begin + buffer.bytes, "tape", "a view of ", x.shape(),
+            " reaches beyond the memory whose gradient is watched");
     auto* const data = reinterpret_cast<std::remove_const_t<T>*>(buffer.gradient + (Tape::bytes_of(x.data()) - buffer.begin));
     Shape<Rank> strides{};
     for (int axis = 0; axis < Rank; ++axis) strides[axis] = x.stride(axis);
@@ -227,6 +239,7 @@ void backward(Context& ctx, ConstView<T, Rank> y, std::type_identity_t<ConstView
   require(ctx.tape != nullptr, "backward", "nothing was recorded: the context has no tape");
   require(y.shape() == dy.shape() && y.contiguous() && dy.contiguous(), "backward", "result ", y.shape(), " and its gradient ",
           dy.shape(), " must have the same shape, without gaps");
+  require(ctx.tape->size() > 0, "backward", "nothing was recorded since the last backward pass: one pass per recording");
   const Gradient<T, Rank> seed = ctx.gradient(y);
   require(static_cast<bool>(seed), "backward", "the result was not computed in this context");
   for (Index i = 0; i < y.size(); ++i) seed.view.data()[i] = (seed.add ? seed.view.data()[i] : T{0}) + dy.data()[i];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <string>
 
 #include "eigenformer/core/scalar.hpp"
@@ -42,6 +43,17 @@ struct Shape {
 
 template <class... Extents>
 Shape(Extents...) -> Shape<static_cast<int>(sizeof...(Extents))>;
+
+/// Number of elements of `size` bytes each, or −1 if there are too many for a machine to address, or an extent is negative.
+template <int Rank>
+constexpr Index checked_count(const Shape<Rank>& shape, Index size) {
+  Index limit = (std::numeric_limits<Index>::max)() / size, count = 1;
+  for (int axis = 0; axis < Rank; ++axis) {
+    if (shape[axis] < 0 || (shape[axis] > 0 && count > limit / shape[axis])) return -1;
+    count *= shape[axis] > 0 ? shape[axis] : 1;
+  }
+  return shape.size();
+}
 
 /// "(2, 3, 4)"
 template <int Rank>

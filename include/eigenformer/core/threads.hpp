@@ -47,7 +47,7 @@ class Threads {
   template <class F>
   void parallel_for(Index n, Index grain, F&& f) const {
     if (n <= 0) return;
-    if (grain < 1) grain = 1;
+    grain = std::clamp(grain, Index{1}, n);
     const auto piece = [&](Index i, int slot) {
       const Index begin = i * grain, end = (std::min)(begin + grain, n);
       if constexpr (std::is_invocable_v<F&, Index, Index, int>) f(begin, end, slot);

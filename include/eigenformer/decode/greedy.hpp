@@ -24,7 +24,8 @@ std::vector<std::vector<Id>> greedy(Context& ctx, const Model& model, ConstView<
   const Index batch = source.extent(0);
   std::vector<std::vector<Id>> results(static_cast<std::size_t>(batch));
   if (batch == 0 || config.max_tokens <= 0) return results;
-  require(!ctx.tape, "greedy", "decoding cannot be recorded");
+  require(!ctx.tape && !ctx.random, "greedy", "decoding is neither recorded nor with dropout");
+  require(!source_lengths || source_lengths.size() == batch, "greedy", source_lengths.size(), " lengths for a batch of ", batch);
   const auto everything = ctx.scratch();
   const auto memory = model.encode(ctx, source, source_lengths);  // (B, M, D)
 

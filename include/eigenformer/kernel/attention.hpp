@@ -2,7 +2,7 @@
 // over blocks of keys (Milakov and Gimelshein 2018; Dao et al. 2022): the scores of all queries against all keys never
 // exist together. Scores are kept in units of log 2: the scale times log₂e is folded into one packed factor.
 //
-// The bit guarantee: blocks of keys start at multiples of key_block, and a key that is masked contributes exactly 0, so the
+// The bit guarantee: blocks of keys start at multiples of key_block, and a key that is masked contributes exactly 0 (its value must be finite), so the
 // result for a query does not depend on other queries, on other sequences, or on how many masked keys follow.
 #pragma once
 

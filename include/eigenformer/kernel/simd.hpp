@@ -149,16 +149,21 @@ EIGENFORMER_INLINE V polynomial(V x, std::initializer_list<float> coefficients) 
 
 }  // namespace detail
 
-/// 2ˣ. In float at most 1.3 ULP of error for x < 128; exactly 0 for x < −126 where the result would be subnormal, and so
+/// 2ˣ. In float at most 1.3 ULP of error for x ≤ 127; exactly 0 for x < −126 where the result would be subnormal, and so
 /// for −∞; NaN stays NaN. In double by way of std::exp2: for checking, not for speed.
 template <class T>
 EIGENFORMER_INLINE Vec<T> exp2(Vec<T> x) {
   using V = Vec<T>;
   if constexpr (std::is_same_v<T, float> && V::lanes > 1) {
-    // x = n + r with |r| ≤ ½; 2ʳ by a minimax polynomial (relative error 1.9e-9).
-    const V clamped = maximum(x, V(-126.5F)), shifted = clamped + V(detail::integer_shift), r = clamped - (shifted - V(detail::integer_shift));
+    // x = n + r with |r| ≤ ½; 2ʳ by a minimax polynomial (relative error 1.9e-9). Adding 1.5·2²³ rounds to n
+    // and leaves it, with the bias of an exponent, in the low bits.
+    constexpr float shift = detail::integer_shift + 127;
+    const V clamped = maximum(x, V(-126.5F)), shifted = clamped + V(shift), r = clamped - (shifted - V(shift));
     const V power = detail::polynomial(r, {1.5345812e-4F, 1.3399931e-3F, 9.6184890e-3F, 5.5503288e-2F, 2.4022647e-1F, 6.9314721e-1F, 1.0F});
-    return Eigen::internal::pandnot(detail::scaled(power, shifted).packet, Eigen::internal::pcmp_lt(x.packet, V(-126.0F).packet));
+    using Integer = typename Eigen::internal::unpacket_traits<typename V::Packet>::integer_packet;
+    const V scale = Eigen::internal::preinterpret<typename V::Packet>(
+        Eigen::internal::plogical_shift_left<23>(Eigen::internal::preinterpret<Integer>(shifted.packet)));
+    return Eigen::internal::pandnot((power * scale).packet, Eigen::internal::pcmp_lt(x.packet, V(-126.0F).packet));
   } else {
     return detail::each(x, [](T value) { return value < std::numeric_limits<T>::min_exponent - 1 ? T{0} : std::exp2(value); });
   }
@@ -175,7 +180,8 @@ EIGENFORMER_INLINE Vec<T> exp(Vec<T> x) {
     const V n = shifted - V(detail::integer_shift), r = fma(n, V(2.12194440e-4F), fma(n, V(-0.693359375F), clamped));
     const V power = detail::polynomial(r, {1.3836846e-3F, 8.3748158e-3F, 4.1668226e-2F, 1.6666420e-1F, 4.9999992e-1F, 1.0F, 1.0F});
     const V value = Eigen::internal::pandnot(detail::scaled(power, shifted).packet, Eigen::internal::pcmp_lt(x.packet, V(-87.33654F).packet));
-    return Eigen::internal::pselect(Eigen::internal::pcmp_lt(V(88.722835F).packet, x.packet), V(std::numeric_limits<float>::infinity()).packet, value.packet);
+    const V bounded = Eigen::internal::pselect(Eigen::internal::pcmp_lt(V(88.722835F).packet, x.packet), V(std::numeric_limits<float>::infinity()).packet, value.packet);
+    return Eigen::internal::pselect(Eigen::internal::pcmp_eq(x.packet, x.packet), bounded.packet, x.packet);  // the exponent spoils a NaN's bits
   } else {
     return detail::each(x, [](T value) { return value < std::numeric_limits<T>::min_exponent * T(0.6931471805599453) ? T{0} : std::exp(value); });
   }

@@ -31,15 +31,16 @@ Loss cross_entropy(Context& ctx, ConstView<T, 3> logits, ConstView<Id, 2> target
   require(logits.extent(0) == targets.extent(0) && logits.extent(1) == targets.extent(1), "cross_entropy", "targets ",
           targets.shape(), " do not fit logits ", logits.shape());
   require(config.smoothing >= 0 && config.smoothing < 1, "cross_entropy", "smoothing ", config.smoothing, " is not in [0, 1)");
-  const auto given = targets.reshape(Shape{targets.size()});
   Index tokens = 0;
-  for (Index i = 0; i < given.size(); ++i) {
-    if (given[i] == config.ignore) continue;
-    require(given[i] >= 0 && given[i] < logits.width(), "cross_entropy", "target ", given[i], " at ", i, " is neither a class of 0…",
-            logits.width() - 1, " nor the ignored ", config.ignore);
-    ++tokens;
-  }
-  const auto flat = ctx.remember(given);
+  for (Index i = 0; i < targets.extent(0); ++i)
+    for (Index j = 0; j < targets.extent(1); ++j) {
+      const Id target = targets(i, j);
+      if (target == config.ignore) continue;
+      require(target >= 0 && target < logits.width(), "cross_entropy", "target ", target, " in row ", i, ", column ", j, " of ",
+              targets.shape(), " is neither a class of 0…", logits.width() - 1, " nor the ignored ", config.ignore);
+      ++tokens;
+    }
+  const auto flat = ctx.remember(targets).reshape(Shape{targets.size()});
   const View<double, 1> sum = ctx.output<double>(Shape{Index{1}});
   const auto totals = ctx.arena.allocate<kernel::SoftmaxSum<T>>(Shape{flat.size()});
   {

@@ -24,7 +24,7 @@ void check_ids(std::string_view place, ConstView<Id, Rank> ids, Index vocabulary
 template <class T>
 ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> table, std::type_identity_t<T> scale = 1) {
   check_ids("embedding", ids, table.extent(0));
-  const auto flat_ids = ctx.remember(ids.reshape(Shape{ids.size()}));
+  const auto flat_ids = ctx.remember(ids).reshape(Shape{ids.size()});
   const View<T, 3> y = ctx.output<T>(Shape{ids.extent(0), ids.extent(1), table.extent(1)});
   kernel::embedding_forward(ctx.threads, flat_ids, table, scale, y.flat());
   ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {
@@ -37,6 +37,7 @@ ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> ta
 template <class T>
 ConstView<T, 3> add_sinusoid(Context& ctx, ConstView<T, 3> x, Index first, double base) {
   require(first >= 0, "sinusoid", "position ", first, " is negative");
+  require(x.row_stride() >= 0, "sinusoid", "the rows of ", x.shape(), " are not equally far apart");
   const View<T, 3> y = ctx.output<T>(x.shape());
   kernel::sinusoid_forward(ctx.threads, x, first, base, y);
   ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {

@@ -14,6 +14,12 @@ namespace eigenformer {
 struct AdamConfig {
   double beta1 = 0.9, beta2 = 0.98, epsilon = 1e-9;
   double decay = 0;
+
+  bool valid() const { return beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1 && epsilon >= 0 && decay >= 0; }
+  std::string text() const {
+    return "Adam with beta " + detail::error_part(beta1) + ", " + detail::error_part(beta2) + ", epsilon " + detail::error_part(epsilon) +
+           " and decay " + detail::error_part(decay) + " makes no sense";
+  }
 };
 
 /// Step number `step` ≥ 1; the gradient is multiplied by gradient_scale first.
@@ -21,8 +27,7 @@ template <class Model>
 void adam(const Threads& threads, const AdamConfig& config, Index step, double learning_rate, double gradient_scale, Model& model,
           const Model& gradient, Model& first, Model& second) {
   require(step >= 1, "adam", "steps count from 1, not ", step);
-  require(config.beta1 >= 0 && config.beta1 < 1 && config.beta2 >= 0 && config.beta2 < 1 && config.epsilon >= 0 && config.decay >= 0,
-          "adam", "beta ", config.beta1, ", ", config.beta2, ", epsilon ", config.epsilon, ", decay ", config.decay, " make no sense");
+  require(config.valid(), "adam", config.text());
   const auto power = static_cast<double>(step);
   walk(
       [&](const std::string&, const Leaf& leaf, auto& weight, const auto& slope, auto& m, auto& v) {

@@ -34,6 +34,7 @@ struct StepReport {
 };
 
 /// Owns the model and all that is needed to go on exactly where it stopped: visit() lists weights, moments and counters.
+/// Save and load between steps: what was accumulated since the last one is not part of it (see discard()).
 template <class Model>
 class Trainer {
  public:
@@ -44,6 +45,9 @@ class Trainer {
   Trainer(Model initial, TrainerConfig config, Threads threads = {})
       : model(std::move(initial)), first_moment(zeros_like(model)), second_moment(first_moment), config_(std::move(config)),
         gradient_(first_moment), ctx_(std::move(threads)) {
+    require(static_cast<bool>(config_.learning_rate), "trainer", "no learning rate is given");
+    require(!config_.clip || *config_.clip > 0, "trainer", "cannot clip at ", config_.clip.value_or(0));
+    require(config_.adam.valid() && config_.adam.epsilon > 0, "trainer", config_.adam.text());
     counters(1) = static_cast<std::int64_t>(config_.seed);
     ctx_.tape = &tape_;
     ctx_.random = &random_;
@@ -66,17 +70,27 @@ class Trainer {
   /// local to the callback; other tensors that ops read must outlive the call.
   template <class F>
   void accumulate(F&& loss) {
+    const Random before = random_;
     if (!pending_) random_ = {static_cast<std::uint64_t>(counters(1)), static_cast<std::uint32_t>(steps() + 1), 0};
-    pending_ = true;
+    bool counted = false;
+    const auto unless_counted = finally([&] {
+      if (!counted) random_ = before;  // as if the call had not been
+    });
     tape_ = {};
     tape_.watch(model, gradient_);  // every time: the model may have been assigned to
     const auto clean = finally([&] { ctx_.reset(); });
     const Loss result = loss(ctx_, std::as_const(model));
     if (result.tokens == 0) return;
-    backward(ctx_, result.sum, 1.0);
+    try {
+      backward(ctx_, result.sum, 1.0);
+    } catch (...) {
+      discard();
+      throw;
+    }
     require(tape_.reached(), "trainer", "the loss depends on no weight of this trainer's model: compute it with the model that the callback is given");
     loss_ += result.sum[0];
     tokens_ += result.tokens;
+    pending_ = counted = true;
   }
 
   /// One optimiser step on the mean over all tokens accumulated since the last; then starts anew.
@@ -86,18 +100,24 @@ class Trainer {
       report.gradient_norm = global_norm(ctx_, gradient_) / static_cast<double>(tokens_);
       if (std::isfinite(report.gradient_norm)) {
         report.learning_rate = config_.learning_rate(steps() + 1);
+        require(std::isfinite(report.learning_rate), "trainer", "the learning rate of step ", steps() + 1, " is not finite");
         const double clip = config_.clip ? clip_factor(report.gradient_norm, *config_.clip) : 1;
         adam(ctx_.threads, config_.adam, steps() + 1, report.learning_rate, clip / static_cast<double>(tokens_), model, gradient_,
              first_moment, second_moment);
         report.step = static_cast<Index>(++counters(0));
         report.skipped = false;
       }
-      set_zero(gradient_);
     }
+    discard();
+    return report;
+  }
+
+  /// Forgets what was accumulated since the last step; also after an accumulate() whose backward pass threw.
+  void discard() {
+    set_zero(gradient_);
     loss_ = 0;
     tokens_ = 0;
     pending_ = false;
-    return report;
   }
 
  private:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "eigenformer/core/visit.hpp"
@@ -51,7 +52,7 @@ struct Attention {
 
   /// x (B, N, D), memory (B, M, D) → (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call = {}) const {
-    const auto memory = call.memory ? call.memory : x;
+    const auto memory = call.memory || call.memory.extent(2) > 0 ? call.memory : x;  // an empty one may have no address
     const auto q = query(ctx, x).split_last(head_width);        // (B, N, H, E)
     const auto k = key(ctx, memory).split_last(head_width);     // (B, M, K, E)
     const auto v = value(ctx, memory).split_last(head_width);   // (B, M, K, E)
@@ -67,6 +68,8 @@ struct Attention {
       config.head_width = config.width / config.heads;
     }
     if (config.key_heads == 0) config.key_heads = config.heads;
+    require(config.head_width <= (std::numeric_limits<Index>::max)() / config.heads, "attention", config.heads, " heads of width ",
+            config.head_width, " are too wide");
     require(config.head_width > 0, "attention", "head width ", config.head_width, " is not positive");
     require(config.key_heads > 0 && config.heads % config.key_heads == 0, "attention", config.key_heads,
             " key-value heads do not divide ", config.heads, " query heads");
