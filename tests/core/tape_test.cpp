@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
@@ -183,4 +185,33 @@ TEST(Backward, RefusesWhatItCannotDifferentiate) {
   EXPECT_EQ(error_of([&] { backward(r.ctx, number.view()); }), "[backward] the result was not computed in this context");
   EXPECT_EQ(error_of([&] { backward(r.ctx, foreign.view(), counting(3, 1).view()); }),
             "[backward] result (1, 3) and its gradient (3, 1) must have the same shape, without gaps");
+}
+
+TEST(Backward, OnePassPerRecording) {
+  Recording r;
+  auto x = counting(1, 3), dx = counting(1, 3);
+  r.tape.watch(x.view(), dx.view());
+  const auto y = times(r.ctx, std::as_const(x).view(), 2);
+  backward(r.ctx, y, counting(1, 3).view());
+  EXPECT_EQ(error_of([&] { backward(r.ctx, y, counting(1, 3).view()); }),
+            "[backward] nothing was recorded since the last backward pass: one pass per recording");
+}
+
+TEST(Tape, WatchesMemoryOnceAndWhole) {
+  Recording r;
+  auto x = counting(4, 4), dx = counting(4, 4), part = counting(2, 4);
+  r.tape.watch(x.view().slice(0, 0, 2), part.view());
+  EXPECT_EQ(error_of([&] { r.tape.watch(x.view(), dx.view()); }),
+            "[tape] a value of (4, 4) overlaps another one that is watched or recorded");
+  EXPECT_EQ(error_of([&] { r.ctx.gradient(x.view()); }), "[tape] a view of (4, 4) reaches beyond the memory whose gradient is watched");
+  EXPECT_TRUE(r.ctx.gradient(x.view().slice(0, 0, 2)));
+}
+
+TEST(Tape, RefusesViewsThatRepeat) {
+  Recording r;
+  auto x = counting(1, 3), dx = counting(1, 3);
+  r.tape.watch(x.view(), dx.view());
+  const View<double, 2> repeated(x.data(), Shape<2>{5, 3}, Shape<2>{0, 1});
+  EXPECT_EQ(error_of([&] { r.ctx.gradient(repeated); }),
+            "[tape] a view of (5, 3) that repeats its elements along axis 0 has no gradient: copy it first");
 }

@@ -92,6 +92,13 @@ TEST(Tensor, EmptyIsNotNull) {
   EXPECT_EQ(copy.shape(), (Shape{0, 5}));
 }
 
+TEST(Tensor, RefusesSizesThatOverflow) {
+  constexpr Index half = Index{1} << 32;
+  EXPECT_EQ(error_of([] { Tensor<float, 2>(Shape{half, half}); }), "[tensor] too many elements in (4294967296, 4294967296)");
+  EXPECT_EQ(error_of([] { Tensor<float, 2>(Shape{Index{1} << 61, Index{8}}); }), "[tensor] too many elements in (2305843009213693952, 8)");
+  EXPECT_EQ(error_of([] { Tensor<float, 1>(Shape{Index{1} << 62}); }), "[tensor] too many elements in (4611686018427387904)");
+}
+
 TEST(Tensor, RefusesNegativeExtents) {
   EXPECT_EQ(error_of([] { Tensor<float, 2>(Shape{2, -3}); }), "[tensor] negative extent in (2, -3)");
 }

@@ -133,9 +133,9 @@ TEST_F(BadInput, TargetsOfALoss) {
   const auto loss = [&](std::vector<Id> targets, const CrossEntropyConfig& config = {}) {
     return [&, targets, config] { op::cross_entropy(ctx, logits.view(), as_row(targets), config); };
   };
-  expect_refused(loss({0, 7, 1}), "[cross_entropy] target 7 at 1 is neither a class of 0…6 nor the ignored -100");
-  expect_refused(loss({0, 1, -4}, {.ignore = -1}), "[cross_entropy] target -4 at 2 is neither a class of 0…6 nor the ignored -1");
-  expect_refused(loss({-100, 1, 2}, {.ignore = 0}), "[cross_entropy] target -100 at 0 is neither a class of 0…6 nor the ignored 0");
+  expect_refused(loss({0, 7, 1}), "[cross_entropy] target 7 in row 0, column 1 of (1, 3) is neither a class of 0…6 nor the ignored -100");
+  expect_refused(loss({0, 1, -4}, {.ignore = -1}), "[cross_entropy] target -4 in row 0, column 2 of (1, 3) is neither a class of 0…6 nor the ignored -1");
+  expect_refused(loss({-100, 1, 2}, {.ignore = 0}), "[cross_entropy] target -100 in row 0, column 0 of (1, 3) is neither a class of 0…6 nor the ignored 0");
   expect_refused(loss({0, 1}), "[cross_entropy] targets (1, 2) do not fit logits (1, 3, 7)");
   expect_refused(loss({0, 1, 2}, {.smoothing = 1}), "[cross_entropy] smoothing 1 is not in [0, 1)");
   expect_refused(loss({0, 1, 2}, {.smoothing = -0.1}), "[cross_entropy] smoothing -0.1 is not in [0, 1)");

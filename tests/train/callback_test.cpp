@@ -1,7 +1,9 @@
 // What a loss callback may do.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "eigenformer/core/initialize.hpp"
@@ -45,6 +47,42 @@ TEST(TrainerCallback, IdsAndLengthsMayBeItsOwn) {
     return loss;
   });
   EXPECT_EQ(kept.step().gradient_norm, gone.step().gradient_norm);
+}
+
+// With dropout on: the sites that the failed call took are given back.
+TEST(TrainerCallback, WhatThrowsLeavesNoTrace) {
+  const Batch batch;
+  const auto dropped = [] {
+    EncoderDecoder<> model = seeded();
+    model.dropout = 0.3;
+    return model;
+  };
+  Trainer<EncoderDecoder<>> undisturbed(dropped(), {}), disturbed(dropped(), {});
+  const auto good = [&](Context& ctx, const auto& model) { return batch.loss(ctx, model); };
+  const auto bad = [&](Context& ctx, const auto& model) -> Loss {
+    batch.loss(ctx, model);
+    fail("test", "thrown on purpose");
+  };
+  EXPECT_EQ(error_of([&] { disturbed.accumulate(bad); }), "[test] thrown on purpose");
+  disturbed.accumulate(good);
+  EXPECT_EQ(error_of([&] { disturbed.accumulate(bad); }), "[test] thrown on purpose");
+  disturbed.accumulate(good);
+  undisturbed.accumulate(good);
+  undisturbed.accumulate(good);
+  const StepReport want = undisturbed.step(), got = disturbed.step();
+  EXPECT_EQ(got.loss, want.loss);
+  EXPECT_EQ(got.gradient_norm, want.gradient_norm);
+}
+
+TEST(TrainerCallback, SettingsThatDestroyWeightsAreErrors) {
+  const auto refused = [](TrainerConfig config) { return error_of([&] { Trainer<EncoderDecoder<>>(seeded(), std::move(config)); }); };
+  EXPECT_EQ(refused({.clip = -1.0}), "[trainer] cannot clip at -1");
+  EXPECT_EQ(refused({.learning_rate = nullptr}), "[trainer] no learning rate is given");
+  EXPECT_NE(refused({.adam = {.epsilon = 0}}), "");
+  const Batch batch;
+  Trainer<EncoderDecoder<>> trainer(seeded(), {.learning_rate = [](Index) { return std::nan(""); }});
+  trainer.accumulate([&](Context& ctx, const auto& model) { return batch.loss(ctx, model); });
+  EXPECT_EQ(error_of([&] { trainer.step(); }), "[trainer] the learning rate of step 1 is not finite");
 }
 
 TEST(TrainerCallback, AnotherModelIsAnError) {

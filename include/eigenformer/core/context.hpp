@@ -239,9 +239,9 @@ void backward(Context& ctx, ConstView<T, Rank> y, std::type_identity_t<ConstView
   require(ctx.tape != nullptr, "backward", "nothing was recorded: the context has no tape");
   require(y.shape() == dy.shape() && y.contiguous() && dy.contiguous(), "backward", "result ", y.shape(), " and its gradient ",
           dy.shape(), " must have the same shape, without gaps");
-  require(ctx.tape->size() > 0, "backward", "nothing was recorded since the last backward pass: one pass per recording");
   const Gradient<T, Rank> seed = ctx.gradient(y);
   require(static_cast<bool>(seed), "backward", "the result was not computed in this context");
+  require(ctx.tape->size() > 0, "backward", "nothing was recorded since the last backward pass: one pass per recording");
   for (Index i = 0; i < y.size(); ++i) seed.view.data()[i] = (seed.add ? seed.view.data()[i] : T{0}) + dy.data()[i];
   ctx.replay();
 }

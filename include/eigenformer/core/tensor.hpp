@@ -33,7 +33,8 @@ class Tensor {
 
   /// Zeros.
   explicit Tensor(Shape<Rank> shape) : shape_(shape) {
-    require(checked_count(shape, sizeof(T)) >= 0, "tensor", "a negative extent, or too many elements, in ", shape);
+    for (int axis = 0; axis < Rank; ++axis) require(shape[axis] >= 0, "tensor", "negative extent in ", shape);
+    require(checked_count(shape, sizeof(T)) >= 0, "tensor", "too many elements in ", shape);
     const auto count = static_cast<std::size_t>(shape.size());
     data_ = static_cast<T*>(aligned_allocate((std::max)(count, std::size_t{1}) * sizeof(T)));  // empty is not "not given"
     std::fill_n(data_, count, T{});

@@ -17,8 +17,8 @@ struct AdamConfig {
 
   bool valid() const { return beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1 && epsilon >= 0 && decay >= 0; }
   std::string text() const {
-    return "Adam with beta " + detail::error_part(beta1) + ", " + detail::error_part(beta2) + ", epsilon " + detail::error_part(epsilon) +
-           " and decay " + detail::error_part(decay) + " makes no sense";
+    return "beta " + detail::error_part(beta1) + ", " + detail::error_part(beta2) + ", epsilon " + detail::error_part(epsilon) +
+           ", decay " + detail::error_part(decay) + " make no sense";
   }
 };
 
