@@ -43,7 +43,8 @@ std::string error_part(const Part& part) {
 /// Throws Error("[place] " + parts…); parts are strings, numbers and shapes.
 template <class... Parts>
 [[noreturn]] void fail(std::string_view place, const Parts&... parts) {
-  std::string message = "[" + std::string(place) + "] ";
+  std::string message = "[";
+  message.append(place).append("] ");
   (message.append(detail::error_part(parts)), ...);
   throw Error(message);
 }
