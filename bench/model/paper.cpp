@@ -58,7 +58,7 @@ const PaperTransformer& packed_base() {
 const int registered = [] {
   for (const int threads : {1, 2}) {
     for (const auto& [batch, tokens] : {std::pair<Index, Index>{8, 128}, {1, 512}, {32, 10}})
-      add(sized("encoder_forward", batch, tokens, threads), [=](benchmark::State& state) {
+      add(sized("encoder_forward", batch, tokens, threads), [=, batch = batch, tokens = tokens](benchmark::State& state) {
         benchmark::DoNotOptimize(peak_flops(threads));
         const auto& model = packed_base();
         const auto x = normal(Shape{batch, tokens, Index{512}});
@@ -82,7 +82,7 @@ const int registered = [] {
     });
     for (const double dropout : {0.0, 0.1})
       for (const auto& [batch, tokens] : {std::pair<Index, Index>{32, 25}, {8, 128}})
-        add(sized(dropout > 0 ? "training_step_dropout" : "training_step", batch, tokens, threads), [=](benchmark::State& state) {
+        add(sized(dropout > 0 ? "training_step_dropout" : "training_step", batch, tokens, threads), [=, batch = batch, tokens = tokens](benchmark::State& state) {
           benchmark::DoNotOptimize(peak_flops(threads));
           auto config = paper_base(vocabulary);
           config.block.dropout = dropout;
