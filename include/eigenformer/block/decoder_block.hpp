@@ -23,9 +23,9 @@ struct DecoderBlock {
   Residual feed_forward_residual;
 
   explicit DecoderBlock(const BlockConfig& config)
-      : self_attention({.width = config.width, .heads = config.heads, .head_width = config.head_width, .dropout = config.dropout}),
+      : self_attention(config.attention()),
         self_attention_residual({config.width, config.dropout}),
-        cross_attention({.width = config.width, .heads = config.heads, .head_width = config.head_width, .dropout = config.dropout}),
+        cross_attention(config.attention()),
         cross_attention_residual({config.width, config.dropout}), feed_forward({config.width, config.hidden}),
         feed_forward_residual({config.width, config.dropout}) {}
 

@@ -21,7 +21,7 @@ struct EncoderBlock {
   Residual feed_forward_residual;
 
   explicit EncoderBlock(const BlockConfig& config)
-      : attention({.width = config.width, .heads = config.heads, .head_width = config.head_width, .dropout = config.dropout}),
+      : attention(config.attention()),
         attention_residual({config.width, config.dropout}), feed_forward({config.width, config.hidden}),
         feed_forward_residual({config.width, config.dropout}) {}
 

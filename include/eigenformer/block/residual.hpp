@@ -2,6 +2,7 @@
 #pragma once
 
 #include "eigenformer/core/scalar.hpp"
+#include "eigenformer/layer/attention/attention.hpp"
 
 namespace eigenformer {
 
@@ -17,6 +18,8 @@ struct BlockConfig {
   Index heads = 8;        ///< H
   Index head_width = 0;   ///< E; 0: D/H
   double dropout = 0.1;   ///< on sublayer outputs and on attention weights
+
+  AttentionConfig attention() const { return {.width = width, .heads = heads, .head_width = head_width, .dropout = dropout}; }
 };
 
 }  // namespace eigenformer

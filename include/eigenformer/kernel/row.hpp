@@ -22,13 +22,6 @@ ConstRowMap<T> row_map(const T* data, Index width) {
   return {data, width};
 }
 
-/// Σ x of a row_map. Eigen begins the sum of what lies in memory at its first aligned element, so that the order, and with
-/// it the last bits, would depend on the address; the sum of an expression begins at the beginning.
-template <class Row>
-auto row_sum(const Row& x) {
-  return (x + typename Row::Scalar{0}).sum();
-}
-
 /// Rows per piece for a pass over memory: enough to pay for handing it to another thread.
 inline Index row_grain(Index width) { return (std::max)(Index{1}, Index{16384} / (std::max)(width, Index{1})); }
 

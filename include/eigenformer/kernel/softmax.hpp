@@ -78,7 +78,7 @@ void log_softmax_backward(const Threads& threads, ConstView<T, 2> y, ConstView<T
   const Index width = y.width();
   threads.parallel_for(y.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
-      const Vec<T> total(row_sum(row_map(dy.row(i), width)));
+      const Vec<T> total(sum_vectors<T>(width, [&](Index j, auto n) { return load(dy.row(i) + j, n); }));
       for_vectors<T>(width, [&](Index j, auto count) {
         const Vec<T> slope = load(dy.row(i) + j, count) - exp(load(y.row(i) + j, count)) * total;
         store(dx.row(i) + j, dx.add ? load(dx.row(i) + j, count) + slope : slope, count);

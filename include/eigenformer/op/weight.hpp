@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/core/threads.hpp"
