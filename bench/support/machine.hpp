@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -29,15 +28,14 @@ double best_time(int repetitions, F&& f) {
   return best;
 }
 
-/// float FLOP/s of independent chains of fused multiply-adds in registers, on so many threads at once.
+/// float FLOP/s of independent chains of fused multiply-adds in registers, on so many threads at once. Measured on every
+/// call, some milliseconds: clocks drift.
 inline double peak_flops(int threads) {
-  static std::map<int, double> known;
-  if (const auto found = known.find(threads); found != known.end()) return found->second;
   using V = kernel::Vec<float>;
-  constexpr int chains = 12, rounds = 200000;
+  constexpr int chains = 12, rounds = 100000;
   const Threads pool(threads);
   std::vector<float> sinks(static_cast<std::size_t>(threads));
-  const double time = best_time(30, [&] {
+  const double time = best_time(20, [&] {
     pool.parallel_for(threads, 1, [&](Index begin, Index) {
       V sums[chains], factor(0.999F), term(1e-3F);
       factor.keep(), term.keep();
@@ -49,19 +47,17 @@ inline double peak_flops(int threads) {
     });
   });
   benchmark::DoNotOptimize(sinks.data());
-  return known[threads] = 2.0 * V::lanes * chains * rounds * threads / time;
+  return 2.0 * V::lanes * chains * rounds * threads / time;
 }
 
 /// Bytes read per second from memory that no cache holds.
 inline double read_bandwidth(int threads) {
-  static std::map<int, double> known;
-  if (const auto found = known.find(threads); found != known.end()) return found->second;
   using V = kernel::Vec<float>;
   constexpr Index count = Index{1} << 26, piece = Index{1} << 18;  // 256 MiB
   static const Tensor<float, 1> memory(Shape{count});
   const Threads pool(threads);
   std::vector<float> sinks(static_cast<std::size_t>(count / piece));
-  const double time = best_time(7, [&] {
+  const double time = best_time(3, [&] {
     pool.parallel_for(count, piece, [&](Index begin, Index end) {
       V sums[8];
       for (V& sum : sums) sum = V(0.0F);
@@ -72,24 +68,21 @@ inline double read_bandwidth(int threads) {
     });
   });
   benchmark::DoNotOptimize(sinks.data());
-  return known[threads] = static_cast<double>(count) * sizeof(float) / time;
+  return static_cast<double>(count) * sizeof(float) / time;
 }
 
-/// Bytes per second, read and written, of a plain vector copy of `count` floats.
+/// Bytes per second, read and written, of a plain vector copy of `count` floats, from fresh measurement likewise.
 inline double copy_bandwidth(Index count, int threads) {
-  static std::map<std::pair<Index, int>, double> known;
-  const std::pair key(count, threads);
-  if (const auto found = known.find(key); found != known.end()) return found->second;
   const Tensor<float, 1> from(Shape{count});
   Tensor<float, 1> to(Shape{count});
   const Threads pool(threads);
-  const double time = best_time(50, [&] {
+  const double time = best_time(20, [&] {
     pool.parallel_for(count, 16384, [&](Index begin, Index end) {
       for (Index i = begin; i < end; i += kernel::Vec<float>::lanes) kernel::Vec<float>::load(from.data() + i).store(to.data() + i);
     });
     benchmark::DoNotOptimize(to.data());
   });
-  return known[key] = 2.0 * static_cast<double>(count) * sizeof(float) / time;
+  return 2.0 * static_cast<double>(count) * sizeof(float) / time;
 }
 
 /// Runs the case; returns its wall-clock seconds per iteration.
@@ -100,16 +93,20 @@ double run(benchmark::State& state, F&& f) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / static_cast<double>(state.iterations());
 }
 
-/// Counters gflops and of_peak for a case of so many floating-point operations.
-inline void report_flops(benchmark::State& state, double flops, double seconds, int threads) {
+/// Runs the case between two measurements of the peak; counters gflops and of_peak for so many floating-point operations.
+template <class F>
+void run_flops(benchmark::State& state, double flops, int threads, F&& f) {
+  const double before = peak_flops(threads), seconds = run(state, f), after = peak_flops(threads);
   state.counters["gflops"] = flops / seconds * 1e-9;
-  state.counters["of_peak"] = flops / seconds / peak_flops(threads);
+  state.counters["of_peak"] = flops / seconds / ((before + after) / 2);
 }
 
-/// Counters gbytes and of_bandwidth for a case that moves so many bytes, against that bandwidth.
-inline void report_bytes(benchmark::State& state, double bytes, double seconds, double bandwidth) {
+/// Runs the case between two measurements of a bandwidth; counters gbytes and of_bandwidth for so many bytes.
+template <class F>
+void run_bytes(benchmark::State& state, double bytes, auto&& bandwidth, F&& f) {
+  const double before = bandwidth(), seconds = run(state, f), after = bandwidth();
   state.counters["gbytes"] = bytes / seconds * 1e-9;
-  state.counters["of_bandwidth"] = bytes / seconds / bandwidth;
+  state.counters["of_bandwidth"] = bytes / seconds / ((before + after) / 2);
 }
 
 /// Registers a case by its full name.

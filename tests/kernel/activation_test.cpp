@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
+#include <numbers>
+#include <type_traits>
 #include <utility>
 
 #include "eigenformer/core/arena.hpp"
@@ -57,6 +60,115 @@ TYPED_TEST(ActivationKernel, ReluAtTheEdges) {
       for (Index j = 0; j < width; ++j) EXPECT_EQ(y(0, j), out);
     }
   }
+}
+
+namespace {
+
+template <class Activation, class T>
+void expect_activation(double (*exact)(double), double bound) {
+  for (double at = -14; at < 14; at += 0.0371) {
+    const Guarded<T, 2> x(Shape{1, 5}), dy(Shape{1, 5}), y(Shape{1, 5}), dx(Shape{1, 5});
+    x.fill([&] { return static_cast<T>(at); });
+    dy.fill([] { return 1; });
+    kernel::activation_forward<Activation, T>({}, x, y);
+    kernel::activation_backward<Activation, T>({}, x, dy, {dx, false});
+    const double in = static_cast<double>(x(0, 0)), h = 1e-4;
+    const double slope = (exact(in - 2 * h) - 8 * exact(in - h) + 8 * exact(in + h) - exact(in + 2 * h)) / (12 * h);
+    for (Index j = 0; j < 5; ++j) {
+      ASSERT_NEAR(y(0, j), exact(in), bound * (1 + std::abs(exact(in)))) << at;
+      ASSERT_NEAR(dx(0, j), slope, bound * (1 + std::abs(slope)) + 1e-9) << at;
+    }
+  }
+}
+
+double gelu_of(double x) { return x / 2 * std::erfc(-x / std::numbers::sqrt2); }
+double gelu_tanh_of(double x) { return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); }
+
+}  // namespace
+
+TYPED_TEST(ActivationKernel, AgainstTheirFormulas) {
+  using T = TypeParam;
+  const double bound = std::is_same_v<T, float> ? 5e-7 : 1e-14;
+  expect_activation<Gelu, T>(gelu_of, bound);
+  expect_activation<GeluTanh, T>(gelu_tanh_of, bound);
+  expect_activation<GeluSigmoid, T>([](double x) { return x / (1 + std::exp(-1.702 * x)); }, bound);
+  expect_activation<Silu, T>([](double x) { return x / (1 + std::exp(-x)); }, bound);
+  expect_activation<Sigmoid, T>([](double x) { return 1 / (1 + std::exp(-x)); }, bound);
+  expect_activation<Tanh, T>([](double x) { return std::tanh(x); }, bound);
+  expect_activation<SquaredRelu, T>([](double x) { return x > 0 ? x * x : 0; }, bound);
+  expect_activation<Identity, T>([](double x) { return x; }, bound);
+}
+
+// erf-GELU and tanh-GELU differ by up to 4.7e-4; published values of both.
+TYPED_TEST(ActivationKernel, GeluValues) {
+  using T = TypeParam;
+  const double at[] = {-3, -1, 1, 2, 3}, erf[] = {-0.00404969, -0.15865525, 0.84134475, 1.95449974, 2.99595031},
+               tanh[] = {-0.00363739, -0.15880801, 0.84119199, 1.95459769, 2.99636261};
+  const Guarded<T, 2> x(Shape{1, 5}), y(Shape{1, 5});
+  for (Index i = 0; i < 5; ++i) x(0, i) = static_cast<T>(at[i]);
+  kernel::activation_forward<Gelu, T>({}, x, y);
+  for (Index i = 0; i < 5; ++i) EXPECT_NEAR(y(0, i), erf[i], 3e-7);
+  kernel::activation_forward<GeluTanh, T>({}, x, y);
+  for (Index i = 0; i < 5; ++i) EXPECT_NEAR(y(0, i), tanh[i], 3e-7);
+}
+
+// In every lane and in the tail.
+TYPED_TEST(ActivationKernel, FarFromZero) {
+  using T = TypeParam;
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  for (const Index width : {1, 17}) {
+    const Guarded<T, 2> x(Shape{1, width}), y(Shape{1, width}), slope(Shape{1, width}), one(Shape{1, width});
+    one.fill([] { return 1; });
+    const auto check = [&](auto activation, double in, double value, double rise, double bound) {
+      using Activation = decltype(activation);
+      x.fill([=] { return in; });
+      kernel::activation_forward<Activation, T>({}, x, y);
+      kernel::activation_backward<Activation, T>({}, x, one, {slope, false});
+      for (Index j = 0; j < width; ++j) {
+        EXPECT_EQ(std::signbit(y(0, j)), std::signbit(static_cast<T>(value))) << in;
+        if (std::isinf(value)) EXPECT_EQ(y(0, j), value);
+        else EXPECT_NEAR(y(0, j), value, bound) << in;
+        EXPECT_NEAR(slope(0, j), rise, std::max(bound, 1e-25)) << in;
+      }
+    };
+    for (const double x0 : {-1000.0, -104.0, -89.0, -static_cast<double>(infinity)}) {
+      check(Silu(), x0, -0.0, 0, 2e-35);
+      check(Gelu(), x0, -0.0, 0, 1e-37);
+      check(GeluTanh(), x0, -0.0, 0, 1e-37);
+      check(GeluSigmoid(), x0, -0.0, 0, 2e-35);
+    }
+    for (const double x0 : {1000.0, 91.39, 3212.5, static_cast<double>(infinity)}) {
+      check(Silu(), x0, x0, 1, 1e-3);
+      check(Gelu(), x0, x0, 1, 1e-3);
+      check(GeluTanh(), x0, x0, 1, 1e-3);
+      check(GeluSigmoid(), x0, x0, 1, 1e-3);
+    }
+    x.fill([] { return NAN; });
+    kernel::activation_forward<Gelu, T>({}, x, y);
+    EXPECT_TRUE(std::isnan(y(0, width - 1)));
+    kernel::activation_forward<Silu, T>({}, x, y);
+    EXPECT_TRUE(std::isnan(y(0, width - 1)));
+  }
+}
+
+TYPED_TEST(ActivationKernel, GatesAreProducts) {
+  using T = TypeParam;
+  for (const Index width : sizes)
+    for_layouts([&](Layout layout) {
+      const Shape<2> shape{3, width};
+      const Guarded<T, 2> gate(shape, layout, 1), x(shape, layout, 2), dy(shape, layout, 3), y(shape, layout), dgate(shape, layout), dx(shape, layout);
+      kernel::gate_forward<Silu, T>({}, gate, x, y);
+      kernel::gate_backward<Silu, T>({}, gate, x, dy, prepared(dgate, false), prepared(dx, true));
+      const auto before = Numbers(77);
+      auto added = before;
+      for (Index i = 0; i < 3; ++i)
+        for (Index j = 0; j < width; ++j) {
+          const double g = static_cast<double>(gate(i, j)), s = 1 / (1 + std::exp(-g)), unit = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
+          ASSERT_NEAR(y(i, j), g * s * static_cast<double>(x(i, j)), unit);
+          ASSERT_NEAR(dgate(i, j), static_cast<double>(dy(i, j)) * static_cast<double>(x(i, j)) * (s + g * s * (1 - s)), unit);
+          ASSERT_NEAR(dx(i, j), added() + static_cast<double>(dy(i, j)) * g * s, unit);
+        }
+    });
 }
 
 TYPED_TEST(ActivationKernel, EmptyAxes) {

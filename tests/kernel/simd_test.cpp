@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 
 #include "support/guarded.hpp"
 #include "support/tolerance.hpp"
@@ -48,7 +49,7 @@ double worst_error(float begin, float end, float (*f)(float), double (*exact)(do
   for (auto bits = std::bit_cast<std::uint32_t>(begin); bits < last; bits += 4099) {
     for (const float x : {std::bit_cast<float>(bits), -std::bit_cast<float>(bits)}) {
       const double want = exact(static_cast<double>(x));
-      if (want < 1.1754944e-38 || want > 3.4028235e38) continue;
+      if (std::abs(want) < 1.1754944e-38 || std::abs(want) > 3.4028235e38) continue;
       const double unit = std::ldexp(1.0, std::ilogb(want) - 23);
       worst = std::max(worst, std::abs(static_cast<double>(f(x)) - want) / unit);
     }
@@ -61,6 +62,45 @@ double worst_error(float begin, float end, float (*f)(float), double (*exact)(do
 TEST(Simd, ExponentialsWithin1Point3Ulp) {
   EXPECT_LE(worst_error(1e-10f, 88.7f, exp_of, [](double x) { return std::exp(x); }), 1.3);
   EXPECT_LE(worst_error(1e-10f, 127.0f, exp2_of, [](double x) { return std::exp2(x); }), 1.3);
+}
+
+TEST(Simd, SigmoidTanhAndErfWithin3Ulp) {
+  EXPECT_LE(worst_error(1e-10f, 88.7f, [](float x) { return everywhere(x, [](Vec<float> v) { return kernel::sigmoid(v); }); },
+                        [](double x) { return 1 / (1 + std::exp(-x)); }), 2.5);
+  EXPECT_LE(worst_error(1e-10f, 100.0f, [](float x) { return everywhere(x, [](Vec<float> v) { return kernel::tanh(v); }); },
+                        [](double x) { return std::tanh(x); }), 3);
+  EXPECT_LE(worst_error(1e-10f, 100.0f, [](float x) { return everywhere(x, [](Vec<float> v) { return kernel::erf(v); }); },
+                        [](double x) { return std::erf(x); }), 2.5);
+}
+
+TEST(Simd, NormalDistribution) {
+  for (float x = -12.9f; x < 9; x += 0.0037f) {
+    const double at = static_cast<double>(x), bound = at * at * 0x1p-24;
+    const double density = everywhere(x, [](Vec<float> v) { return kernel::normal(v).density; });
+    const double integral = everywhere(x, [](Vec<float> v) { return kernel::normal(v).integral; });
+    const double want = std::exp(-at * at / 2) / std::sqrt(2 * std::numbers::pi), total = std::erfc(-at / std::numbers::sqrt2) / 2;
+    ASSERT_NEAR(density, want, want * (2e-7 + bound) + 1e-37) << x;
+    ASSERT_NEAR(integral, total, total * (4e-7 + bound) + 1e-37) << x;
+  }
+}
+
+TEST(Simd, SigmoidTanhAndErfAtTheEdges) {
+  const auto sigmoid = [](float x) { return everywhere(x, [](Vec<float> v) { return kernel::sigmoid(v); }); };
+  const auto tanh = [](float x) { return everywhere(x, [](Vec<float> v) { return kernel::tanh(v); }); };
+  const auto erf = [](float x) { return everywhere(x, [](Vec<float> v) { return kernel::erf(v); }); };
+  for (const float x : {-1000.0f, -104.0f, -89.0f, -boundless}) EXPECT_EQ(sigmoid(x), 0) << x;
+  for (const float x : {91.39f, 3212.5f, boundless}) EXPECT_EQ(sigmoid(x), 1) << x;
+  EXPECT_EQ(sigmoid(0), 0.5f);
+  EXPECT_FLOAT_EQ(sigmoid(-0.5f), 0.37754067f);
+  for (const float x : {30.0f, 1000.0f, boundless}) {
+    EXPECT_EQ(tanh(x), 1);
+    EXPECT_EQ(tanh(-x), -1);
+    EXPECT_EQ(erf(x), 1);
+    EXPECT_EQ(erf(-x), -1);
+  }
+  EXPECT_EQ(tanh(0), 0);
+  EXPECT_EQ(erf(0), 0);
+  for (const auto f : {+sigmoid, +tanh, +erf}) EXPECT_TRUE(std::isnan(f(NAN)));
 }
 
 TEST(Simd, ExponentialsAtTheEdges) {

@@ -90,6 +90,20 @@ class Arena {
     poison(blocks_.back().data, bytes);
   }
 
+  /// Memory that is released at the end of the C++ scope.
+  class Scratch {
+   public:
+    explicit Scratch(Arena& arena) : arena_(arena), mark_(arena.mark()) {}
+    ~Scratch() { arena_.rewind(mark_); }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+   private:
+    Arena& arena_;
+    Mark mark_;
+  };
+  [[nodiscard]] Scratch scratch() { return Scratch(*this); }
+
   /// Bytes held from the system.
   std::size_t capacity() const {
     std::size_t sum = 0;

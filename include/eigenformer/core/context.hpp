@@ -147,18 +147,7 @@ class Context {
   }
 
   /// Memory that is released at the end of the C++ scope.
-  class Scratch {
-   public:
-    explicit Scratch(Arena& arena) : arena_(arena), mark_(arena.mark()) {}
-    ~Scratch() { arena_.rewind(mark_); }
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
-
-   private:
-    Arena& arena_;
-    Arena::Mark mark_;
-  };
-  [[nodiscard]] Scratch scratch() { return Scratch(arena); }
+  [[nodiscard]] Arena::Scratch scratch() { return arena.scratch(); }
 
   /// Says how y differentiates: derivative(ctx, dy) runs in reverse order, unless nothing depends on y. It holds views
   /// and numbers by value and adds to gradient(input) of every input.

@@ -13,15 +13,18 @@ namespace eigenformer {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
+inline constexpr int philox_rounds = 10;
+inline constexpr std::uint32_t philox_factor0 = 0xD2511F53, philox_factor1 = 0xCD9E8D57, philox_step0 = 0x9E3779B9, philox_step1 = 0xBB67AE85;
+
 /// 128 random bits for a 128-bit counter and a 64-bit key.
 constexpr PhiloxBlock philox(PhiloxBlock counter, std::uint64_t key) {
   auto key0 = static_cast<std::uint32_t>(key), key1 = static_cast<std::uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0], b = std::uint64_t{0xCD9E8D57} * counter[2];
+  for (int round = 0; round < philox_rounds; ++round) {
+    const std::uint64_t a = std::uint64_t{philox_factor0} * counter[0], b = std::uint64_t{philox_factor1} * counter[2];
     counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key0, static_cast<std::uint32_t>(b),
                static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key1, static_cast<std::uint32_t>(a)};
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
+    key0 += philox_step0;
+    key1 += philox_step1;
   }
   return counter;
 }
@@ -44,10 +47,11 @@ struct RandomSite {
   RandomSite() = default;
   explicit RandomSite(Random& random) : seed(random.seed), step(random.step), site(random.next_site++) {}
 
-  /// The 128 bits at (row, block).
-  constexpr PhiloxBlock block(Index row, Index block) const {
-    return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(row), site, step}, seed);
+  constexpr PhiloxBlock counter(Index row, Index block) const {
+    return {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(row), site, step};
   }
+  /// The 128 bits at (row, block).
+  constexpr PhiloxBlock block(Index row, Index block) const { return philox(counter(row, block), seed); }
 };
 
 /// Uniform and normal numbers one after another, for initialisation and data; the same on every platform.

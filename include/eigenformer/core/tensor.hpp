@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -12,12 +13,26 @@
 #include "eigenformer/core/shape.hpp"
 #include "eigenformer/core/view.hpp"
 
+#if __has_include(<sys/mman.h>)
+#include <sys/mman.h>
+#endif
+
 namespace eigenformer {
 
 /// Everything we allocate starts on a cache line, whatever instruction set the translation unit is compiled for.
 inline constexpr std::size_t alignment = 64;
 
-inline void* aligned_allocate(std::size_t bytes) { return ::operator new(bytes, std::align_val_t{alignment}); }
+/// Large blocks ask for huge pages, where the system has them: weights are read front to back, over and over.
+inline void* aligned_allocate(std::size_t bytes) {
+  void* const memory = ::operator new(bytes, std::align_val_t{alignment});
+#ifdef MADV_HUGEPAGE
+  constexpr std::size_t huge = std::size_t{2} << 20;
+  if (bytes < 2 * huge) return memory;
+  const std::size_t skipped = (huge - reinterpret_cast<std::uintptr_t>(memory) % huge) % huge;
+  ::madvise(static_cast<std::byte*>(memory) + skipped, (bytes - skipped) / huge * huge, MADV_HUGEPAGE);  // a wish: it may be refused
+#endif
+  return memory;
+}
 inline void aligned_deallocate(void* memory) { ::operator delete(memory, std::align_val_t{alignment}); }
 
 /// A contiguous array that owns its memory; copies are deep, new elements are zero.

@@ -1,4 +1,5 @@
 // Activations: each is a type with value(x) and slope(x) on vectors, for passes of their own and for the end of a product.
+// At −∞ those that tend to 0 are −0, not NaN.
 #pragma once
 
 #include "eigenformer/core/gradient.hpp"
@@ -9,6 +10,18 @@
 
 namespace eigenformer {
 
+/// x
+struct Identity {
+  template <class V>
+  static V value(V x) {
+    return x;
+  }
+  template <class V>
+  static V slope(V) {
+    return V(1);
+  }
+};
+
 /// max(x, 0); the slope at 0 is 0.
 struct Relu {
   template <class V>
@@ -18,6 +31,116 @@ struct Relu {
   template <class V>
   static V slope(V x) {
     return where_less(V(0), x, V(1));
+  }
+};
+
+/// max(x, 0)² (So et al. 2021)
+struct SquaredRelu {
+  template <class V>
+  static V value(V x) {
+    return maximum(x, V(0)) * maximum(x, V(0));
+  }
+  template <class V>
+  static V slope(V x) {
+    return maximum(x, V(0)) * V(2);
+  }
+};
+
+/// 1 / (1 + e⁻ˣ)
+struct Sigmoid {
+  template <class V>
+  static V value(V x) {
+    return sigmoid(x);
+  }
+  template <class V>
+  static V slope(V x) {
+    const V y = sigmoid(x);
+    return y * (V(1) - y);
+  }
+};
+
+struct Tanh {
+  template <class V>
+  static V value(V x) {
+    return tanh(x);
+  }
+  template <class V>
+  static V slope(V x) {
+    const V y = tanh(x);
+    return V(1) - y * y;
+  }
+};
+
+/// x·Φ(x), Φ the normal distribution (Hendrycks and Gimpel 2016): the exact GELU, by the error function.
+struct Gelu {
+  template <class V>
+  static V value(V x) {
+    return maximum(x, V(-1000)) * normal(x).integral;
+  }
+  template <class V>
+  static V slope(V x) {
+    const auto at = normal(x);
+    return fma(maximum(minimum(x, V(1000)), V(-1000)), at.density, at.integral);
+  }
+};
+
+namespace detail {
+
+/// x·σ(z) with z = x·(a + b·x²)
+template <class V>
+V gated(V x, double a, double b) {
+  using T = decltype(sum(x));
+  const V bounded = maximum(minimum(x, V(1000)), V(-1000));
+  return maximum(x, V(-1000)) * sigmoid(bounded * fma(bounded * bounded, V(static_cast<T>(b)), V(static_cast<T>(a))));
+}
+
+/// Its derivative σ(z) + x·z′·σ(z)·(1 − σ(z)), with 1 − σ(z) = e⁻ᶻ·σ(z).
+template <class V>
+V gated_slope(V x, double a, double b) {
+  using T = decltype(sum(x));
+  const V bounded = maximum(minimum(x, V(1000)), V(-1000)), square = bounded * bounded;
+  const V e = exp(V(0) - maximum(bounded * fma(square, V(static_cast<T>(b)), V(static_cast<T>(a))), V(-80))), gate = V(1) / (V(1) + e);
+  return fma(bounded * fma(square, V(static_cast<T>(3 * b)), V(static_cast<T>(a))) * gate, e * gate, gate);
+}
+
+}  // namespace detail
+
+/// x·σ(x): SiLU, or Swish with β = 1 (Elfwing et al. 2017; Ramachandran et al. 2017)
+struct Silu {
+  template <class V>
+  static V value(V x) {
+    return detail::gated(x, 1, 0);
+  }
+  template <class V>
+  static V slope(V x) {
+    return detail::gated_slope(x, 1, 0);
+  }
+};
+
+/// ½x·(1 + tanh(√(2/π)·(x + 0.044715 x³))) (Hendrycks and Gimpel 2016): the GELU of GPT-2 and the original BERT.
+struct GeluTanh {
+  template <class V>
+  static V value(V x) {
+    return detail::gated(x, a, b);
+  }
+  template <class V>
+  static V slope(V x) {
+    return detail::gated_slope(x, a, b);
+  }
+
+ private:
+  static constexpr double a = 1.5957691216057308, b = 0.044715 * a;  // 2·√(2/π)
+};
+
+/// x·σ(1.702 x) (Hendrycks and Gimpel 2016)
+struct GeluSigmoid {
+  template <class V>
+  static V value(V x) {
+    return detail::gated(x, 1.702, 0);
+  }
+  template <class V>
+  static V slope(V x) {
+    return detail::gated_slope(x, 1.702, 0);
   }
 };
 
@@ -47,6 +170,35 @@ void activation_backward(const Threads& threads, ConstView<T, 2> x, ConstView<T,
   });
 }
 
+/// y = activation(gate) ∘ x, all (R, D) (Dauphin et al. 2017; Shazeer 2020)
+template <class Activation, class T>
+void gate_forward(const Threads& threads, ConstView<T, 2> gate, ConstView<T, 2> x, View<T, 2> y) {
+  const Index width = x.width();
+  threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i)
+      for_vectors<T>(width, [&](Index j, auto n) {
+        store(y.row(i) + j, Activation::value(load(gate.row(i) + j, n)) * load(x.row(i) + j, n), n);
+      });
+  });
+}
+
+/// dgate ← dy ∘ x ∘ activation′(gate), dx ← dy ∘ activation(gate)
+template <class Activation, class T>
+void gate_backward(const Threads& threads, ConstView<T, 2> gate, ConstView<T, 2> x, ConstView<T, 2> dy, Gradient<T, 2> dgate, Gradient<T, 2> dx) {
+  const Index width = x.width();
+  threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i)
+      for_vectors<T>(width, [&](Index j, auto n) {
+        const Vec<T> at = load(gate.row(i) + j, n), out = load(dy.row(i) + j, n), in = load(x.row(i) + j, n);
+        const auto put = [&](const Gradient<T, 2>& to, Vec<T> slope) {
+          if (to) store(to.row(i) + j, to.add ? load(to.row(i) + j, n) + slope : slope, n);
+        };
+        put(dgate, out * in * Activation::slope(at));
+        put(dx, out * Activation::value(at));
+      });
+  });
+}
+
 /// The end of a product: adds bias (N), which may be null, keeps that sum if `kept` is given, and applies the activation.
 template <class Activation, class T>
 struct ActivatedBias {
@@ -59,6 +211,25 @@ struct ActivatedBias {
       const Vec<T> sum = bias ? load(out + i, n) + load(bias + column + i, n) : load(out + i, n);
       if (keep) store(keep + i, sum, n);
       store(out + i, Activation::value(sum), n);
+    });
+  }
+};
+
+/// The end of the second product of a gated pair: adds bias (N), which may be null, keeps that sum if `kept` is given, and
+/// multiplies it by activation(gate (M, N)).
+template <class Activation, class T>
+struct GatedBias {
+  const T* bias;
+  ConstView<T, 2> gate;
+  View<T, 2> kept{};
+
+  void operator()(Index row, Index column, T* out, Index count) const {
+    const T* const by = gate.row(row) + column;
+    T* const keep = kept ? kept.row(row) + column : nullptr;
+    for_vectors<T>(count, [&](Index i, auto n) {
+      const Vec<T> sum = bias ? load(out + i, n) + load(bias + column + i, n) : load(out + i, n);
+      if (keep) store(keep + i, sum, n);
+      store(out + i, Activation::value(load(by + i, n)) * sum, n);
     });
   }
 };

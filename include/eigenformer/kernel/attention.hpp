@@ -1,16 +1,20 @@
-// Scaled dot-product attention (Vaswani et al. 2017, equation 1): softmax(scale·q·kᵀ)·v for every head, with an online softmax
-// over blocks of keys (Milakov and Gimelshein 2018; Dao et al. 2022): the scores of all queries against all keys never
-// exist together. Scores are kept in units of log 2: the scale times log₂e is folded into one packed factor.
+// Scaled dot-product attention (Vaswani et al. 2017, equation 1): softmax(score(scale·q·kᵀ))·v for every head, with an online
+// softmax over blocks of keys (Milakov and Gimelshein 2018; Dao et al. 2022): the scores of all queries against all keys
+// never exist together, and blocks of keys that the mask hides are skipped.
 //
-// The bit guarantee: blocks of keys start at multiples of key_block, and a key that is masked contributes exactly 0 (its value must be finite), so the
-// result for a query does not depend on other queries, on other sequences, or on how many masked keys follow.
+// The bit guarantee: blocks of keys start at multiples of key_block, and a key that is masked contributes exactly 0 (its
+// value must be finite), so the result for a query does not depend on other queries, on other sequences, or on how many
+// masked keys there are.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <type_traits>
+#include <utility>
 
 #include "eigenformer/core/arena.hpp"
 #include "eigenformer/core/gradient.hpp"
@@ -19,6 +23,7 @@
 #include "eigenformer/kernel/dropout.hpp"
 #include "eigenformer/kernel/gemm.hpp"
 #include "eigenformer/kernel/mask.hpp"
+#include "eigenformer/kernel/score.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
 namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
@@ -40,13 +45,25 @@ struct AttentionInputs {
   Index keys() const { return key.extent(1); }
   Index key_heads() const { return key.extent(2); }
   Index group() const { return heads() / key_heads(); }
-  Index key_end(Index b, Index i) const { return mask.key_end(b, i, queries(), keys()); }
-  T log2_scale() const { return scale * std::numbers::log2e_v<T>; }
+  Mask::Range range(Index b, Index i) const { return mask.range(b, i, queries(), keys()); }
+  ScoreRow row(Index b, Index h, Index i) const { return {b, h, i, mask.position(b, i, queries(), keys())}; }
+  Index dropout_row(Index b, Index h, Index i) const { return (b * heads() + h) * queries() + i; }
 };
 
-/// Keys between two corrections of the running maximum: whole panels, and whole blocks of dropout's random bits.
+/// What the forward pass keeps of a query: the weight of a key is 2^(score·log₂e − shift)·factor; the factor is 0 where
+/// nothing may be attended to.
 template <class T>
-inline constexpr Index key_block = 512 / std::lcm(Tile<T>::width, Index{8}) * std::lcm(Tile<T>::width, Index{8});
+struct AttentionRow {
+  T shift, factor;
+
+  Vec<T> weight(Vec<T> score) const {
+    return exp2(fma(score, Vec<T>(std::numbers::log2e_v<T>), Vec<T>(-shift))) * Vec<T>(factor);
+  }
+};
+
+/// Keys between two corrections of the running maximum: whole panels, and whole chunks of dropout's random bits.
+template <class T>
+inline constexpr Index key_block = 512 / std::lcm(Tile<T>::width, Dropout::chunk) * std::lcm(Tile<T>::width, Dropout::chunk);
 
 namespace detail {
 
@@ -56,87 +73,116 @@ View<T, 2> head(View<T, 4> x, Index b, Index h) {
   return {x.data() + b * x.stride(0) + h * x.stride(2), Shape<2>{x.extent(1), x.extent(3)}, Shape<2>{x.stride(1), 1}};
 }
 
-/// Panels of a right factor whose rows may be read where they lie: where whole vectors fit, so that nothing is read
-/// beyond a row, no copy is made.
+/// Panels of scale·x as it lies (rows k).
 template <class T>
-struct RightFactor {
-  const T* data;
-  Index stride, panel_step;
-
-  static Index scratch_size(Index depth, Index width) { return width % Vec<T>::lanes == 0 ? 0 : Panels<T>::size(depth, width); }
-
-  RightFactor(ConstView<T, 2> b, T* scratch) : data(b.data()), stride(b.stride(0)), panel_step(Tile<T>::width) {
-    if (b.width() % Vec<T>::lanes == 0) return;
-    for (Index p = 0; p * Tile<T>::width < b.width(); ++p)
-      pack_panel(b.data() + p * Tile<T>::width, b.stride(0), (std::min)(Tile<T>::width, b.width() - p * Tile<T>::width), b.rows(),
-                 scratch + p * Tile<T>::width * b.rows());
-    data = scratch;
-    stride = Tile<T>::width;
-    panel_step = Tile<T>::width * b.rows();
+Panels<T> packed_rows(ConstView<T, 2> x, T scale, T* to) {
+  const Panels<T> panels{to, x.extent(0), x.extent(1)};
+  for (Index p = 0; p < panels.count(); ++p) {
+    T* const panel = to + p * panels.depth * Tile<T>::width;
+    pack_panel(x.data() + p * Tile<T>::width, x.stride(0), (std::min)(Tile<T>::width, x.width() - p * Tile<T>::width), x.rows(), panel);
+    if (scale == 1) continue;
+    for (Index i = 0; i < panels.depth * Tile<T>::width; i += Vec<T>::lanes) (Vec<T>::load(panel + i) * Vec<T>(scale)).store(panel + i);
   }
-};
+  return panels;
+}
+
+/// Panels of scale·xᵀ.
+template <class T>
+Panels<T> packed_columns(ConstView<T, 2> x, T scale, T* to) {
+  const Panels<T> panels{to, x.extent(1), x.extent(0)};
+  for (Index p = 0; p < panels.count(); ++p)
+    pack_panel_transposed(x.row(p * Tile<T>::width), x.stride(0), (std::min)(Tile<T>::width, x.rows() - p * Tile<T>::width), panels.depth, scale,
+                          to + p * panels.depth * Tile<T>::width);
+  return panels;
+}
 
 /// c (rows, width) = [c +] a·b over rows [k, k + depth) of b; a(i, k) = a[i·row_stride + k·k_stride].
 template <class T>
-void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stride, const RightFactor<T>& b, Index k, T* c,
-             Index c_stride, Index width, bool add) {
+void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stride, const Panels<T>& b, Index k, T* c, Index c_stride, bool add) {
   const RowGroups<T> groups{rows};
-  for (Index column = 0, panel = 0; column < width; column += Tile<T>::width, ++panel)
+  for (Index p = 0; p < b.count(); ++p)
     for (Index g = 0; g < groups.count; ++g) {
       const Index row = groups.begin(g);
-      any_tile<T>(groups.begin(g + 1) - row, {depth, a + row * row_stride, row_stride, k_stride, b.data + panel * b.panel_step + k * b.stride, b.stride},
-                  c + row * c_stride + column, c_stride, add, (std::min)(Tile<T>::width, width - column));
+      any_tile<T>(groups.begin(g + 1) - row, {depth, a + row * row_stride, row_stride, k_stride, b.at(p, k), Tile<T>::width},
+                  c + row * c_stride + p * Tile<T>::width, c_stride, add, (std::min)(Tile<T>::width, b.width - p * Tile<T>::width));
     }
 }
 
-/// Running maximum and sum of a row of 2ˢ.
+/// scores (rows, b.width) over columns [from, to) of b: all of b's depth. `from` begins a panel; what is written ends with a
+/// whole vector.
+template <class T>
+void score_product(Index rows, const T* a, Index row_stride, const Panels<T>& b, Index from, Index to, T* scores, Index stride) {
+  for (Index j = from; j < to; j += Tile<T>::width)
+    any_tile<T>(rows, {b.depth, a, row_stride, 1, b.at(j / Tile<T>::width, 0), Tile<T>::width}, scores + j - from, stride, false,
+                (std::min)(Tile<T>::width, (to - j + Vec<T>::lanes - 1) / Vec<T>::lanes * Vec<T>::lanes));
+}
+
+/// A score's function on a row, in place.
+template <class T, class Score>
+void apply_score(const Score& score, const ScoreRow& at, Index first, Index count, T* scores) {
+  if constexpr (!std::is_same_v<Score, PlainScore>) {
+    const auto f = score.row(at, first);
+    for_vectors<T>(count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { store(scores + j, f(load(scores + j, n), j, n), n); });
+  }
+}
+
+/// Running maximum and sum of a row of e^s, in powers of 2.
 template <class T>
 struct OnlineSoftmax {
-  T largest = -std::numeric_limits<T>::infinity(), sum = 0;
+  T largest = -std::numeric_limits<T>::infinity(), shift = 0, sum = 0;
 
-  /// Turns a block of scores into weights 2^(s − largest), zero from `end` to `padded` (a multiple of the lanes), and
-  /// returns what earlier weights must be multiplied by.
-  T absorb(T* scores, Index end, Index padded) {
+  /// Turns scores [0, padded), a multiple of the lanes, into weights 2^(s·log₂e − shift) and returns what earlier weights
+  /// must be multiplied by. `place` is where they lie in their block, in vectors: the order of summation depends on that alone.
+  T absorb(T* scores, Index padded, Index place) {
     using V = Vec<T>;
-    constexpr T infinity = std::numeric_limits<T>::infinity();
-    std::fill(scores + end, scores + padded, -infinity);
-    V block_largest(-infinity);
-    for (Index j = 0; j < padded; j += V::lanes) block_largest = maximum(block_largest, V::load(scores + j));
-    const T before = largest;
-    largest = (std::max)(largest, kernel::largest(block_largest));
-    const V shift(largest == -infinity ? T{0} : largest);
-    V block_sum(T{0});
-    for (Index j = 0; j < padded; j += V::lanes) {
-      const V weight = exp2(V::load(scores + j) - shift);
-      weight.store(scores + j);
-      block_sum = block_sum + weight;
-    }
-    const T correction = before == largest ? T{1} : std::exp2(before - largest);
-    sum = sum * correction + kernel::sum(block_sum);
+    constexpr int chains = 4;
+    V most[chains], total[chains];
+    for (int c = 0; c < chains; ++c) most[c] = V(largest), total[c] = V(T{0});
+    Index j = 0;
+    for (; j + chains * V::lanes <= padded; j += chains * V::lanes)
+      unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { most[c] = maximum(most[c], V::load(scores + j + c * V::lanes)); });
+    for (; j < padded; j += V::lanes) most[0] = maximum(most[0], V::load(scores + j));
+    const T before = shift;
+    const bool nothing_before = largest == -std::numeric_limits<T>::infinity();
+    largest = kernel::largest(maximum(maximum(most[0], most[1]), maximum(most[2], most[3])));
+    if (largest != -std::numeric_limits<T>::infinity()) shift = largest * std::numbers::log2e_v<T>;
+    const V offset(-shift);
+    const auto weigh = [&](Index at, V& to) EIGENFORMER_INLINE_LAMBDA {
+      const V weight = exp2(fma(V::load(scores + at), V(std::numbers::log2e_v<T>), offset));
+      weight.store(scores + at);
+      to = to + weight;
+    };
+    j = 0;
+    for (; j < padded && place % chains != 0; j += V::lanes, ++place) weigh(j, total[place % chains]);
+    for (; j + chains * V::lanes <= padded; j += chains * V::lanes)
+      unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { weigh(j + c * V::lanes, total[c]); });
+    for (int c = 0; j < padded; j += V::lanes, ++c) weigh(j, total[c]);
+    const T correction = nothing_before || before == shift ? T{1} : std::exp2(before - shift);
+    sum = sum * correction + kernel::sum((total[0] + total[1]) + (total[2] + total[3]));
     return correction;
   }
 
-  T log_sum_exp() const { return (largest + std::log2(sum)) * std::numbers::ln2_v<T>; }
+  bool seen() const { return sum > 0 || std::isnan(sum); }
+  AttentionRow<T> row() const { return {shift, seen() ? 1 / sum : T{0}}; }
 };
 
 }  // namespace detail
 
-/// output (B, N, H, E); log_sum_exp (B, H, N) is kept for the backward pass, −inf where nothing may be attended to.
-template <class T>
-void attention_forward(const Threads& threads, Arena& arena, const AttentionInputs<T>& in, View<T, 4> output, View<T, 3> log_sum_exp) {
-  constexpr Index width = Tile<T>::width, lanes = Vec<T>::lanes, tile_rows = Tile<T>::rows, query_block = 8 * tile_rows, keys_at_once = key_block<T>;
-  const Index queries = in.queries(), heads = in.heads(), key_heads = in.key_heads(), head_width = in.width();
-  const Index panels = (in.keys() + width - 1) / width, head_size = panels * width * head_width;
-  const Index value_size = detail::RightFactor<T>::scratch_size(in.keys(), head_width);
+/// output (B, N, H, E); rows (B, H, N) are kept for the backward pass.
+template <class T, class Score = PlainScore>
+void attention_forward(const Threads& threads, Arena& arena, const AttentionInputs<T>& in, View<T, 4> output, View<AttentionRow<T>, 3> rows,
+                       const Score& score = {}) {
+  constexpr Index width = Tile<T>::width, lanes = Vec<T>::lanes, tile_rows = Tile<T>::rows, query_block = row_block, keys_at_once = key_block<T>;
+  const Index queries = in.queries(), heads = in.heads(), key_heads = in.key_heads(), head_width = in.width(), keys = in.keys();
+  const Index key_size = Panels<T>::size(head_width, keys), value_size = Panels<T>::size(keys, head_width);
 
-  T* const packed = arena.allocate<T>(in.batch() * key_heads * head_size);  // scale·log₂e·kᵀ for every key-value head
-  T* const values = arena.allocate<T>(in.batch() * key_heads * value_size);
-  threads.parallel_for(in.batch() * key_heads, 65536 / (std::max)(head_size, Index{1}), [&](Index begin, Index end) {
+  const auto memory = arena.scratch();
+  T* const packed_keys = arena.allocate<T>(in.batch() * key_heads * key_size);
+  T* const packed_values = arena.allocate<T>(in.batch() * key_heads * value_size);
+  threads.parallel_for(in.batch() * key_heads, 65536 / (std::max)(key_size, Index{1}), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
-      const auto key = detail::head(in.key, i / key_heads, i % key_heads);
-      for (Index p = 0; p < panels; ++p)
-        detail::pack_panel_transposed(key.row(p * width), key.stride(0), (std::min)(width, in.keys() - p * width), head_width, in.log2_scale(),
-                                      packed + i * head_size + p * width * head_width);
+      detail::packed_columns<T>(detail::head(in.key, i / key_heads, i % key_heads), in.scale, packed_keys + i * key_size);
+      detail::packed_rows<T>(detail::head(in.value, i / key_heads, i % key_heads), T{1}, packed_values + i * value_size);
     }
   });
 
@@ -147,136 +193,215 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
     const Index key_head = b * key_heads + h / in.group();
     const auto query = detail::head(in.query, b, h);
     const auto out = detail::head(output, b, h);
-    const detail::RightFactor<T> value(detail::head(in.value, b, h / in.group()), values + key_head * value_size);
+    const Panels<T> key{packed_keys + key_head * key_size, head_width, keys}, value{packed_values + key_head * value_size, keys, head_width};
     T* const scores = scratch + slot * tile_rows * keys_at_once;
-    const detail::RowGroups<T> groups{(std::min)(query_block, queries - first)};
-    for (Index g = 0; g < groups.count; ++g) {
-      const Index row = first + groups.begin(g), rows = groups.begin(g + 1) - groups.begin(g);
-      Index ends[static_cast<std::size_t>(tile_rows)], last = 0;
-      detail::OnlineSoftmax<T> softmax[static_cast<std::size_t>(tile_rows)];
-      for (Index i = 0; i < rows; ++i) last = (std::max)(last, ends[i] = in.key_end(b, row + i));
-      for (Index k = 0; k < last; k += keys_at_once) {
-        const Index count = (std::min)(keys_at_once, last - k), padded = (count + lanes - 1) / lanes * lanes;
-        for (Index j = 0; j < count; j += width)
-          detail::any_tile<T>(rows, {head_width, query.row(row), query.stride(0), 1, packed + key_head * head_size + (k + j) * head_width, width},
-                              scores + j, keys_at_once, false, (std::min)(width, padded - j));
-        for (Index i = 0; i < rows; ++i) {
-          T* const line = scores + i * keys_at_once;
-          const Index end = std::clamp(ends[i] - k, Index{0}, count);
-          in.mask.hide(b, h, row + i, k, end, line);
-          const T correction = softmax[i].absorb(line, end, padded);
-          if (correction != 1 && k > 0)
-            for_vectors<T>(head_width, [&](Index e, auto n) { store(out.row(row + i) + e, load(out.row(row + i) + e, n) * Vec<T>(correction), n); });
-          if (in.dropout)
-            in.dropout.template for_row<T>((b * heads + h) * queries + row + i, k, count, [&](Index j, T factor) { line[j] *= factor; });
+    const Index count = (std::min)(query_block, queries - first);
+    const detail::RowGroups<T> groups{count};
+    std::array<Mask::Range, static_cast<std::size_t>(query_block)> ranges;
+    std::array<detail::OnlineSoftmax<T>, static_cast<std::size_t>(query_block)> softmax;
+    Index last = 0;
+    for (Index i = 0; i < count; ++i) {
+      const auto range = ranges[static_cast<std::size_t>(i)] = in.range(b, first + i);
+      last = (std::max)(last, range.end);
+      std::fill_n(out.row(first + i), head_width, T{0});
+    }
+    for (Index block = 0; block < last; block += keys_at_once)
+      for (Index g = 0; g < groups.count; ++g) {
+        const Index begin = groups.begin(g), row = first + begin, rows_here = groups.begin(g + 1) - begin;
+        Mask::Range all{keys, 0};
+        for (Index i = begin; i < begin + rows_here; ++i) {
+          const Mask::Range range = ranges[static_cast<std::size_t>(i)];
+          if (range.begin < range.end) all = {(std::min)(all.begin, range.begin), (std::max)(all.end, range.end)};
         }
-        detail::product(rows, count, scores, keys_at_once, 1, value, k, out.row(row), out.stride(0), head_width, k > 0);
+        const Index from = (std::max)(all.begin, block) / width * width, to = (std::min)(all.end, block + keys_at_once);
+        if (from >= to) continue;
+        const Index padded = (to - from + lanes - 1) / lanes * lanes;
+        detail::score_product(rows_here, query.row(row), query.stride(0), key, from, to, scores, keys_at_once);
+        for (Index i = 0; i < rows_here; ++i) {
+          T* const line = scores + i * keys_at_once;
+          const Mask::Range range = ranges[static_cast<std::size_t>(begin + i)];
+          const Index seen_from = std::clamp(range.begin - from, Index{0}, padded), seen_to = std::clamp((std::min)(range.end, to) - from, seen_from, padded);
+          detail::apply_score<T>(score, in.row(b, h, row + i), from + seen_from, seen_to - seen_from, line + seen_from);
+          in.mask.hide(b, h, row + i, from + seen_from, seen_to - seen_from, line + seen_from);
+          std::fill(line, line + seen_from, -std::numeric_limits<T>::infinity());
+          std::fill(line + seen_to, line + padded, -std::numeric_limits<T>::infinity());
+          const T correction = softmax[static_cast<std::size_t>(begin + i)].absorb(line, padded, (from - block) / lanes);
+          if (correction != 1)
+            for_vectors<T>(head_width, [&](Index e, auto n) { store(out.row(row + i) + e, load(out.row(row + i) + e, n) * Vec<T>(correction), n); });
+          if (in.dropout) {
+            T factors[static_cast<std::size_t>(Dropout::chunk)];
+            for (Index j = from / Dropout::chunk * Dropout::chunk; j < to; j += Dropout::chunk) {
+              in.dropout.factors(in.dropout_row(b, h, row + i), j / Dropout::chunk, factors);
+              for (Index at = (std::max)(j, from); at < (std::min)(j + Dropout::chunk, from + padded); at += lanes)
+                (Vec<T>::load(line + at - from) * Vec<T>::load(factors + at - j)).store(line + at - from);
+            }
+          }
+        }
+        detail::product(rows_here, to - from, scores, keys_at_once, 1, value, from, out.row(row), out.stride(0), true);
       }
-      for (Index i = 0; i < rows; ++i) {
-        T* const line = out.row(row + i);
-        const bool seen = softmax[i].sum > 0 || std::isnan(softmax[i].sum);
-        const Vec<T> factor(seen ? 1 / softmax[i].sum : T{0});
-        if (seen) for_vectors<T>(head_width, [&](Index e, auto n) { store(line + e, load(line + e, n) * factor, n); });
-        else std::fill_n(line, head_width, T{0});
-        log_sum_exp(b, h, row + i) = seen ? softmax[i].log_sum_exp() : -std::numeric_limits<T>::infinity();
-      }
+    for (Index i = 0; i < count; ++i) {
+      const AttentionRow<T> row = rows(b, h, first + i) = softmax[static_cast<std::size_t>(i)].row();
+      T* const line = out.row(first + i);
+      for_vectors<T>(head_width, [&](Index e, auto n) { store(line + e, load(line + e, n) * Vec<T>(row.factor), n); });
     }
   });
 }
 
-/// The derivatives, from output, log_sum_exp and doutput. The weights are computed again, transposed: for 64 or so queries
-/// side by side in vectors, key after key.
-template <class T>
-void attention_backward(const Threads& threads, Arena& arena, const AttentionInputs<T>& in, ConstView<T, 4> output,
-                        ConstView<T, 3> log_sum_exp, ConstView<T, 4> doutput, Gradient<T, 4> dquery, Gradient<T, 4> dkey, Gradient<T, 4> dvalue) {
-  using V = Vec<T>;
-  constexpr Index width = Tile<T>::width, keys_at_once = 128;
-  constexpr T infinity = std::numeric_limits<T>::infinity();
+/// The derivatives, from output, rows and doutput. The weights are computed again, for some queries and keys at a time.
+template <class T, class Score = PlainScore>
+void attention_backward(const Threads& threads, Arena& arena, const AttentionInputs<T>& in, ConstView<T, 4> output, ConstView<AttentionRow<T>, 3> rows,
+                        ConstView<T, 4> doutput, Gradient<T, 4> dquery, Gradient<T, 4> dkey, Gradient<T, 4> dvalue, const Score& score = {}) {
+  constexpr Index query_block = row_block;
+  constexpr Index keys_at_once = std::lcm(Tile<T>::width, Dropout::chunk);
+  constexpr bool collects = requires { score.collect(ScoreRow{}, Index{}, Index{}, static_cast<const T*>(nullptr)); };
   const Index queries = in.queries(), head_width = in.width(), keys = in.keys();
-  const Index key_size = detail::RightFactor<T>::scratch_size(keys, head_width), query_size = detail::RightFactor<T>::scratch_size(width, head_width);
-  const Index slot_size = 2 * width * head_width + 3 * width * keys_at_once + 3 * width + key_size + 2 * query_size;
+  const Index key_size = Panels<T>::size(head_width, keys), row_size = Panels<T>::size(keys, head_width), query_size = Panels<T>::size(query_block, head_width);
+  const Index slot_size = 2 * key_size + row_size + 2 * query_size + 2 * query_block * keys_at_once + query_block;
+  const auto memory = arena.scratch();
   T* const scratch = arena.allocate<T>(threads.count() * slot_size);
-  threads.parallel_for(in.batch() * in.key_heads(), 1, [&](Index task, Index, int slot) {
+
+  const auto run = [&](Index b, Index kv, int slot) {
     T* free = scratch + slot * slot_size;
     const auto take = [&](Index count) { return std::exchange(free, free + count); };
-    T* const query_panel = take(width * head_width);     // scale·log₂e·qᵀ
-    T* const slope_panel = take(width * head_width);     // doutputᵀ
-    T* const weights = take(width * keys_at_once);       // (keys, queries), dropped
-    T* const slopes = take(width * keys_at_once);        // of the scores, likewise
-    T* const factors = take(width * keys_at_once);       // of dropout
-    T *const totals = take(width), *const along = take(width), *const ends = take(width);  // by query: log₂Σ, Σ dout∘out, key_end
-    T *const key_scratch = take(key_size), *const query_scratch = take(query_size), *const slope_scratch = take(query_size);
-
-    const Index b = task / in.key_heads(), g = task % in.key_heads();
-    const auto key = detail::head(in.key, b, g), value = detail::head(in.value, b, g);
-    const detail::RightFactor<T> key_right(key, key_scratch);
+    const auto key = detail::head(in.key, b, kv), value = detail::head(in.value, b, kv);
+    const Panels<T> key_columns = detail::packed_columns<T>(key, in.scale, take(key_size)), value_columns = detail::packed_columns<T>(value, T{1}, take(key_size));
+    const Panels<T> key_rows = detail::packed_rows<T>(key, in.scale, take(row_size));
+    T *const query_memory = take(query_size), *const slope_memory = take(query_size);
+    T* const weights = take(query_block * keys_at_once);  // (queries, keys), dropped
+    T* const slopes = take(query_block * keys_at_once);   // of the scores, likewise
+    T* const along = take(query_block);                   // by query: Σ doutput∘output
     const auto clear = [&](const Gradient<T, 4>& gradient) {
-      const auto rows = detail::head(gradient.view, b, g);
-      for (Index j = 0; j < keys; ++j) std::fill_n(rows.row(j), head_width, T{0});
+      if (!gradient || gradient.add) return;
+      const auto lines = detail::head(gradient.view, b, kv);
+      for (Index j = 0; j < keys; ++j) std::fill_n(lines.row(j), head_width, T{0});
     };
-    if (dkey && !dkey.add) clear(dkey);
-    if (dvalue && !dvalue.add) clear(dvalue);
-    for (Index h = g * in.group(); h < (g + 1) * in.group(); ++h) {
+    clear(dkey);
+    clear(dvalue);
+    for (Index h = kv * in.group(); h < (kv + 1) * in.group(); ++h) {
       const auto query = detail::head(in.query, b, h), out = detail::head(output, b, h), dout = detail::head(doutput, b, h);
-      for (Index first = 0; first < queries; first += width) {
-        const Index count = (std::min)(width, queries - first);
-        Index last = 0, least = keys;  // key_end of the longest- and the shortest-sighted query
-        for (Index i = 0; i < width; ++i) {
-          const bool real = i < count;
-          const Index end = real ? in.key_end(b, first + i) : 0;
-          const T total = real ? log_sum_exp(b, h, first + i) : -infinity;
-          ends[i] = static_cast<T>(end);
-          totals[i] = total == -infinity ? infinity : total * std::numbers::log2e_v<T>;  // 2^(s − ∞) = 0
-          along[i] = real ? row_map(out.row(first + i), head_width).matrix().dot(row_map(dout.row(first + i), head_width).matrix()) : T{0};
-          if (real) last = (std::max)(last, end), least = (std::min)(least, end);
+      for (Index first = 0; first < queries; first += query_block) {
+        const Index count = (std::min)(query_block, queries - first);
+        const detail::RowGroups<T> groups{count};
+        const Panels<T> query_rows = detail::packed_rows<T>(query.slice(0, first, count), in.scale, query_memory);
+        const Panels<T> dout_rows = detail::packed_rows<T>(dout.slice(0, first, count), T{1}, slope_memory);
+        std::array<Mask::Range, static_cast<std::size_t>(query_block)> ranges;
+        Mask::Range all{keys, 0};
+        for (Index i = 0; i < count; ++i) {
+          const auto range = ranges[static_cast<std::size_t>(i)] = in.range(b, first + i);
+          if (range.begin < range.end) all = {(std::min)(all.begin, range.begin), (std::max)(all.end, range.end)};
+          along[i] = sum_vectors<T>(head_width, [&](Index e, auto n) { return load(out.row(first + i) + e, n) * load(dout.row(first + i) + e, n); });
+          if (dquery && !dquery.add) std::fill_n(detail::head(dquery.view, b, h).row(first + i), head_width, T{0});
         }
-        if (dquery && !dquery.add && last == 0)
-          for (Index i = 0; i < count; ++i) std::fill_n(detail::head(dquery.view, b, h).row(first + i), head_width, T{0});
-        detail::pack_panel_transposed(query.row(first), query.stride(0), count, head_width, in.log2_scale(), query_panel);
-        detail::pack_panel_transposed(dout.row(first), dout.stride(0), count, head_width, T{1}, slope_panel);
-        const detail::RightFactor<T> query_right(query.slice(0, first, count), query_scratch), dout_right(dout.slice(0, first, count), slope_scratch);
-        const detail::RightFactor<T> query_columns(ConstView<T, 2>(query_panel, Shape{head_width, width}), nullptr);
-        const detail::RightFactor<T> slope_columns(ConstView<T, 2>(slope_panel, Shape{head_width, width}), nullptr);
-        for (Index k = 0; k < last; k += keys_at_once) {
-          const Index rows = (std::min)(keys_at_once, last - k);
-          detail::product(rows, head_width, key.row(k), key.stride(0), 1, query_columns, 0, weights, width, width, false);
-          detail::product(rows, head_width, value.row(k), value.stride(0), 1, slope_columns, 0, slopes, width, width, false);
-          if (in.dropout)
-            for (Index i = 0; i < count; ++i)
-              in.dropout.template for_row<T>((b * in.heads() + h) * queries + first + i, k, rows, [&](Index j, T factor) { factors[j * width + i] = factor; });
-          for (Index j = 0; j < rows; ++j) {
-            T *const weight_row = weights + j * width, *const slope_row = slopes + j * width;
-            in.mask.hide_column(b, h, first, count, k + j, weight_row);
-            const V position(static_cast<T>(k + j));
-            for (Index i = 0; i < width; i += V::lanes) {
-              V weight = exp2(V::load(weight_row + i) - V::load(totals + i));
-              if (k + j >= least) weight = where_less(position, V::load(ends + i), weight);
-              V slope = V::load(slope_row + i), dropped = weight;
-              if (in.dropout) {
-                const V factor = V::load(factors + j * width + i);
-                slope = slope * factor;
-                dropped = dropped * factor;
+        for (Index block = all.begin / keys_at_once * keys_at_once; block < all.end; block += keys_at_once) {
+          const Index size = (std::min)(keys_at_once, keys - block);
+          std::array<Mask::Range, static_cast<std::size_t>(query_block)> seen;  // by each group of queries, of this block, in whole panels or vectors
+          for (Index g = 0; g < groups.count; ++g) {
+            const Index begin = groups.begin(g), here = groups.begin(g + 1) - begin;
+            Mask::Range range{size, 0};
+            for (Index i = begin; i < begin + here; ++i) {
+              const Mask::Range of_row = ranges[static_cast<std::size_t>(i)];
+              if (of_row.begin < of_row.end)
+                range = {(std::min)(range.begin, of_row.begin - block), (std::max)(range.end, of_row.end - block)};
+            }
+            const Index from = (std::max)(range.begin, Index{0}) / Tile<T>::width * Tile<T>::width, to = (std::min)(range.end, size);
+            seen[static_cast<std::size_t>(g)] = {from, (std::max)(from, to)};
+            T *const weight_rows = weights + begin * keys_at_once, *const slope_rows = slopes + begin * keys_at_once;
+            if (from < to) {
+              detail::score_product(here, query.row(first + begin), query.stride(0), key_columns, block + from, block + to, weight_rows + from, keys_at_once);
+              detail::score_product(here, dout.row(first + begin), dout.stride(0), value_columns, block + from, block + to, slope_rows + from, keys_at_once);
+            }
+            for (Index i = 0; i < here; ++i) {
+              T *const weight_row = weight_rows + i * keys_at_once, *const slope_row = slope_rows + i * keys_at_once;
+              const Mask::Range of_row = ranges[static_cast<std::size_t>(begin + i)];
+              const Index row = first + begin + i, begin_here = std::clamp(of_row.begin - block, Index{0}, size);
+              const Index end_here = std::clamp(of_row.end - block, begin_here, size);
+              const auto zero = [&](Index one, Index other) {
+                std::fill(weight_row + one, weight_row + other, T{0});
+                std::fill(slope_row + one, slope_row + other, T{0});
+              };
+              T factors[static_cast<std::size_t>(keys_at_once)];
+              for (Index j = 0; in.dropout && j < end_here; j += Dropout::chunk)
+                in.dropout.factors(in.dropout_row(b, h, row), (block + j) / Dropout::chunk, factors + j);
+              const AttentionRow<T> statistics = rows(b, h, row);
+              const ScoreRow at = in.row(b, h, row);
+              const Vec<T> mean(along[i + begin]);
+              const auto differentiate = [&](Index j, auto n, Vec<T> weight) EIGENFORMER_INLINE_LAMBDA {  // → dL/d(score)
+                Vec<T> slope = load(slope_row + j, n), dropped = weight;
+                if (in.dropout) {
+                  const Vec<T> factor = load(factors + j, n);
+                  slope = slope * factor;
+                  dropped = dropped * factor;
+                }
+                store(weight_row + j, dropped, n);
+                return weight * (slope - mean);
+              };
+              const Index length = end_here - begin_here;
+              if constexpr (std::is_same_v<Score, PlainScore>) {
+                in.mask.hide(b, h, row, block + begin_here, length, weight_row + begin_here);
+                for_vectors<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA {
+                  const Index j = begin_here + offset;
+                  store(slope_row + j, differentiate(j, n, statistics.weight(load(weight_row + j, n))), n);
+                });
+              } else {
+                const auto f = score.row(at, block + begin_here);
+                T raw[static_cast<std::size_t>(keys_at_once)];
+                if constexpr (requires { f.slope(Vec<T>(), Index{}, Index{}); }) std::copy(weight_row + begin_here, weight_row + end_here, raw);
+                detail::apply_score<T>(score, at, block + begin_here, length, weight_row + begin_here);
+                in.mask.hide(b, h, row, block + begin_here, length, weight_row + begin_here);
+                for_vectors<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA {
+                  const Index j = begin_here + offset;
+                  store(slope_row + j, differentiate(j, n, statistics.weight(load(weight_row + j, n))), n);
+                });
+                if constexpr (collects) score.collect(at, block + begin_here, length, slope_row + begin_here);
+                if constexpr (requires { f.slope(Vec<T>(), Index{}, Index{}); })
+                  for_vectors<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA {
+                    T* const to_slope = slope_row + begin_here + offset;
+                    store(to_slope, load(to_slope, n) * f.slope(load(raw + offset, n), offset, n), n);
+                  });
               }
-              dropped.store(weight_row + i);
-              (weight * (slope - V::load(along + i)) * V(in.scale)).store(slope_row + i);
+              zero(0, begin_here);
+              zero(end_here, size);
+            }
+            if (dquery && from < to) {
+              const auto to_rows = detail::head(dquery.view, b, h);
+              detail::product(here, to - from, slope_rows + from, keys_at_once, 1, key_rows, block + from, to_rows.row(first + begin), to_rows.stride(0), true);
             }
           }
-          if (dvalue) {
-            const auto to = detail::head(dvalue.view, b, g);
-            detail::product(rows, count, weights, width, 1, dout_right, 0, to.row(k), to.stride(0), head_width, true);
-          }
-          if (dkey) {
-            const auto to = detail::head(dkey.view, b, g);
-            detail::product(rows, count, slopes, width, 1, query_right, 0, to.row(k), to.stride(0), head_width, true);
-          }
-          if (dquery) {
-            const auto to = detail::head(dquery.view, b, h);
-            detail::product(count, rows, slopes, 1, width, key_right, k, to.row(first), to.stride(0), head_width, dquery.add || k > 0);
+          // Each group of keys gets what the queries between the first and the last that see one of them have to give.
+          const detail::RowGroups<T> key_groups{size};
+          for (Index k = 0; k < key_groups.count; ++k) {
+            const Index begin = key_groups.begin(k), here = key_groups.begin(k + 1) - begin;
+            Index one = 0, other = groups.count;
+            const auto sees = [&](Index g) {
+              const Mask::Range range = seen[static_cast<std::size_t>(g)];
+              return range.begin < begin + here && range.end > begin;
+            };
+            while (one < other && !sees(one)) ++one;
+            while (one < other && !sees(other - 1)) --other;
+            const Index query_begin = groups.begin(one), depth = groups.begin(other) - query_begin;
+            if (one >= other) continue;
+            const auto give = [&](const Gradient<T, 4>& gradient, const T* left, const Panels<T>& right) {
+              if (!gradient) return;
+              const auto to = detail::head(gradient.view, b, kv);
+              detail::product(here, depth, left + query_begin * keys_at_once + begin, 1, keys_at_once, right, query_begin, to.row(block + begin), to.stride(0), true);
+            };
+            give(dvalue, weights, dout_rows);
+            give(dkey, slopes, query_rows);
           }
         }
       }
     }
-  });
+  };
+  // Where a score's gradient is shared, those who share take turns.
+  Index batches = in.batch(), heads_at_once = 1;
+  if constexpr (collects) {
+    if (score.shared_by_batch()) batches = 1;
+    if (score.shared_by_heads()) heads_at_once = in.key_heads();
+  }
+  for (Index start = 0; start < in.batch(); start += batches)
+    threads.parallel_for(batches * in.key_heads(), heads_at_once, [&](Index begin, Index end, int slot) {
+      for (Index task = begin; task < end; ++task) run(start + task / in.key_heads(), task % in.key_heads(), slot);
+    });
 }
 
 }  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD

@@ -2,36 +2,76 @@
 // Whether it survives is a function of (seed, step, site, row, column), so the backward pass recomputes the mask.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/random.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/kernel/row.hpp"
+#include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel {
+namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+
+/// x·factor, and 0 where the factor is 0 whatever x is.
+template <class T>
+Vec<T> surviving(Vec<T> x, Vec<T> factor) {
+  return where_less(Vec<T>(T{0}), factor, x * factor);
+}
 
 /// One use of dropout. Probabilities are multiples of 2⁻¹⁶: 16 random bits per element.
 struct Dropout {
+  static constexpr Index chunk = 128;  // columns whose bits are made together: 16 Philox blocks side by side
+
   RandomSite site;
   double probability = 0;
 
   explicit operator bool() const { return probability > 0; }
 
-  /// f(i, factor) for columns first + i, i < width, of a row; `first` is a multiple of 8, the factor 0 or 1/(1 − p).
-  template <class T, class F>
-  void for_row(Index row, Index first, Index width, F&& f) const {
-    const auto threshold = static_cast<std::uint32_t>(std::lround(probability * 65536));
+  /// The factors, 0 or 1/(1 − p), of columns [number·chunk, (number + 1)·chunk) of a row. Column 32·w + 16·half + lane of them
+  /// takes that half of word w of the Philox block number·16 + lane.
+  template <class T>
+  void factors(Index row, Index number, T* to) const {
+    const auto threshold = static_cast<std::uint32_t>(std::lround(probability * 65536)) << 16;
     const T scale = static_cast<T>(1 / (1 - probability));
-    for (Index begin = 0; begin < width; begin += 8) {
-      const PhiloxBlock bits = site.block(row, (first + begin) / 8);
-      const Index count = (std::min)(Index{8}, width - begin);
-      for (Index i = 0; i < count; ++i) {
-        const std::uint32_t draw = (bits[static_cast<std::size_t>(i / 2)] >> (16 * (i % 2))) & 0xffff;
-        f(begin + i, draw < threshold ? T{0} : scale);
-      }
+    const PhiloxBlock first = site.counter(row, number * Words::count);
+    std::uint32_t blocks[Words::count];
+    for (int lane = 0; lane < Words::count; ++lane) blocks[lane] = first[0] + static_cast<std::uint32_t>(lane);
+    Words counter[4] = {Words::load(blocks), Words::all(first[1]), Words::all(first[2]), Words::all(first[3])};
+    auto key0 = static_cast<std::uint32_t>(site.seed), key1 = static_cast<std::uint32_t>(site.seed >> 32);
+    for (int round = 0; round < philox_rounds; ++round, key0 += philox_step0, key1 += philox_step1) {
+      Words low[2], high[2];
+      multiply_wide(counter[0], philox_factor0, low[0], high[0]);
+      multiply_wide(counter[2], philox_factor1, low[1], high[1]);
+      counter[0] = high[1] ^ counter[1] ^ Words::all(key0);
+      counter[1] = low[1];
+      counter[2] = high[0] ^ counter[3] ^ Words::all(key1);
+      counter[3] = low[0];
+    }
+    const auto put = [&](Words bits, T* at) {
+      std::uint32_t kept[Words::count];
+      where_not_less(bits, threshold, std::bit_cast<std::uint32_t>(static_cast<float>(scale))).store(kept);
+      for (int lane = 0; lane < Words::count; ++lane)
+        if constexpr (std::is_same_v<T, float>) at[lane] = std::bit_cast<float>(kept[lane]);
+        else at[lane] = kept[lane] == 0 ? T{0} : scale;
+    };
+    for (int w = 0; w < 4; ++w) {
+      put(lower_half(counter[w]), to + 32 * w);
+      put(counter[w], to + 32 * w + 16);
+    }
+  }
+
+  /// f(j, n, factors) for the vectors of columns [0, width) of a row; first[j] is the factor of column j.
+  template <class T, class F>
+  void for_row(Index row, Index width, F&& f) const {
+    T some[static_cast<std::size_t>(chunk)];
+    for (Index begin = 0; begin < width; begin += chunk) {
+      factors(row, begin / chunk, some);
+      for_vectors<T>((std::min)(chunk, width - begin), [&](Index j, auto n) { f(begin + j, n, load(some + j, n)); });
     }
   }
 };
@@ -42,11 +82,11 @@ void dropout_forward(const Threads& threads, ConstView<T, 2> x, ConstView<T, 2> 
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
-      const T* const in = x.row(i);
-      auto out = row_map(y.row(i), width);
-      if (dropout) dropout.for_row<T>(i, 0, width, [&](Index j, T factor) { out[j] = factor == 0 ? T{0} : in[j] * factor; });
-      else out = row_map(in, width);
-      if (residual) out += row_map(residual.row(i), width);
+      const T *const in = x.row(i), *const by = residual ? residual.row(i) : nullptr;
+      T* const out = y.row(i);
+      const auto put = [&](Index j, auto n, Vec<T> value) { store(out + j, by ? value + load(by + j, n) : value, n); };
+      if (dropout) dropout.for_row<T>(i, width, [&](Index j, auto n, Vec<T> factor) { put(j, n, surviving(load(in + j, n), factor)); });
+      else for_vectors<T>(width, [&](Index j, auto n) { put(j, n, load(in + j, n)); });
     }
   });
 }
@@ -60,10 +100,11 @@ void dropout_backward(const Threads& threads, ConstView<T, 2> dy, const Dropout&
     for (Index i = begin; i < end; ++i) {
       const T* const in = dy.row(i);
       T* const out = dx.row(i);
-      if (!dropout) dx.put(row_map(out, width), row_map(in, width));
-      else dropout.for_row<T>(i, 0, width, [&](Index j, T factor) { out[j] = (dx.add ? out[j] : T{0}) + (factor == 0 ? T{0} : in[j] * factor); });
+      const auto put = [&](Index j, auto n, Vec<T> value) { store(out + j, dx.add ? load(out + j, n) + value : value, n); };
+      if (dropout) dropout.for_row<T>(i, width, [&](Index j, auto n, Vec<T> factor) { put(j, n, surviving(load(in + j, n), factor)); });
+      else for_vectors<T>(width, [&](Index j, auto n) { put(j, n, load(in + j, n)); });
     }
   });
 }
 
-}  // namespace eigenformer::kernel
+}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD

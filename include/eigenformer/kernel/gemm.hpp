@@ -29,7 +29,7 @@ struct Tile {
 
 inline constexpr Index depth_block = 512;  // a panel's block stays in the second-level cache
 inline constexpr Index row_block = 96;     // a multiple of both tile heights
-inline constexpr Index panel_block = 2;    // panels that one task computes
+inline constexpr Index panel_block = 4;    // panels that one task computes
 
 /// The right factor B (K, N): panel p holds columns p·width … of all K rows, one row after the other, zero beyond N.
 template <Real T>
@@ -42,13 +42,25 @@ struct Panels {
   static Index size(Index depth, Index width) { return (width + Tile<T>::width - 1) / Tile<T>::width * Tile<T>::width * depth; }
 };
 
-/// The left factor A (M, K) by rows m: element (m, k) at data[m·row_stride + k·k_stride]; or packed by groups of
-/// rows that make a tile, k-major within each (`packed`).
+/// A right factor wᵀ for w (N, K) that is packed block by block, where and when it is needed.
+template <Real T>
+struct TransposedRight {
+  ConstView<T, 2> w;
+};
+
+/// A right factor b (K, N) as it lies, packed likewise.
+template <Real T>
+struct PlainRight {
+  ConstView<T, 2> b;
+};
+
+/// The left factor A (M, K), element (m, k) at data[m·row_stride + k]; or its transpose (K, M) in blocks of row_block columns
+/// (`blocked`), element (k, m) of a block at [k·row_block + m].
 template <Real T>
 struct Left {
   const T* data;
   Index rows, depth, row_stride;
-  bool packed = false;
+  bool blocked = false;
 };
 
 namespace detail {
@@ -56,8 +68,14 @@ namespace detail {
 /// Tiles of nearly equal height cover [0, rows); the i-th begins here.
 template <Real T>
 struct RowGroups {
+  static constexpr Index per_block = row_block / Tile<T>::rows;
   Index rows, count = (rows + Tile<T>::rows - 1) / Tile<T>::rows;
   Index begin(Index i) const { return rows * i / count; }
+
+  /// Blocks of up to row_block rows: how many, and where the i-th begins.
+  Index blocks() const { return (count + per_block - 1) / per_block; }
+  Index block_group(Index i) const { return (std::min)(i * per_block, count); }
+  Index block_begin(Index i) const { return begin(block_group(i)); }
 };
 
 /// Where a tile reads: a(i, k) = a[i·row_stride + k·k_stride], row k of b at b + k·b_stride, in whole vectors.
@@ -77,7 +95,8 @@ void tile(const TileInput<T>& in, T* c, Index c_stride, bool add) {
   const T *a = in.a, *b = in.b;
   V sums[static_cast<std::size_t>(Rows * Vectors)];
   unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA {
-    sums[n] = add ? V::load(c + n / Vectors * c_stride + n % Vectors * V::lanes) : V(T{0});
+    prefetch_to_write(c + n / Vectors * c_stride + n % Vectors * V::lanes);
+    sums[n] = V(T{0});
   });
   for (Index k = in.depth; k > 0; --k, a += in.k_stride, b += in.b_stride) {
     V right[static_cast<std::size_t>(Vectors)];
@@ -90,7 +109,10 @@ void tile(const TileInput<T>& in, T* c, Index c_stride, bool add) {
       unroll<Vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[i * Vectors + j] = fma(left, right[j], sums[i * Vectors + j]); });
     });
   }
-  unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA { sums[n].store(c + n / Vectors * c_stride + n % Vectors * V::lanes); });
+  unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA {
+    T* const to = c + n / Vectors * c_stride + n % Vectors * V::lanes;
+    (add ? V::load(to) + sums[n] : sums[n]).store(to);
+  });
 }
 
 /// The tile of the right height and number of vectors for c (rows, width); no element beyond is touched.
@@ -142,19 +164,6 @@ void pack_panel(const T* b, Index b_stride, Index count, Index depth, T* to) {
 
 }  // namespace detail
 
-/// Packs B (K, N) as it lies.
-template <class T>
-Panels<T> pack_panels(const Threads& threads, ConstView<T, 2> b, T* to) {
-  constexpr Index width = Tile<T>::width;
-  const Panels<T> panels{to, b.extent(0), b.extent(1)};
-  threads.parallel_for(panels.count(), row_grain(panels.depth * width), [&](Index begin, Index end) {
-    for (Index p = begin; p < end; ++p)
-      detail::pack_panel(b.data() + p * width, b.stride(0), (std::min)(width, panels.width - p * width), panels.depth,
-                         to + p * panels.depth * width);
-  });
-  return panels;
-}
-
 /// Packs B = wᵀ for w (N, K).
 template <class T>
 Panels<T> pack_panels_transposed(const Threads& threads, ConstView<T, 2> w, T* to) {
@@ -168,50 +177,86 @@ Panels<T> pack_panels_transposed(const Threads& threads, ConstView<T, 2> w, T* t
   return panels;
 }
 
-/// Packs A = xᵀ for x (K, M): the rows of each tile side by side for every k.
+/// Packs A = xᵀ for x (K, M).
 template <class T>
 Left<T> pack_left_transposed(const Threads& threads, ConstView<T, 2> x, T* to) {
   const Index depth = x.extent(0), rows = x.extent(1);
   const detail::RowGroups<T> groups{rows};
-  threads.parallel_for(groups.count, row_grain(depth * Tile<T>::rows), [&](Index begin, Index end) {
-    for (Index k = 0; k < depth; ++k)
-      for (Index g = begin; g < end; ++g) {
-        const Index first = groups.begin(g), count = groups.begin(g + 1) - first;
-        std::memcpy(to + first * depth + k * count, x.row(k) + first, static_cast<std::size_t>(count) * sizeof(T));
-      }
+  threads.parallel_for(groups.blocks(), row_grain(depth * row_block), [&](Index begin, Index end) {
+    for (Index block = begin; block < end; ++block) {
+      const Index first = groups.block_begin(block), count = groups.block_begin(block + 1) - first;
+      for (Index k = 0; k < depth; ++k)
+        std::memcpy(to + (block * depth + k) * row_block, x.row(k) + first, static_cast<std::size_t>(count) * sizeof(T));
+    }
   });
   return {to, rows, depth, 1, true};
 }
 
-/// C (M, N) = [C +] A·B, then finish(row, column, pointer, count) on every finished piece of a row of C.
-template <class T, class Finish>
-void multiply(const Threads& threads, const Left<T>& a, const Panels<T>& b, View<T, 2> c, bool add, Finish&& finish) {
+namespace detail {
+
+/// What multiply() needs of a right factor: its size, and a pointer to rows [k, k + depth) of a panel, packed into `to` if
+/// it is not yet.
+template <class T>
+struct Right {
+  Index depth, width;
+  bool packs;
+  const Panels<T>* packed = nullptr;
+  const TransposedRight<T>* transposed = nullptr;
+  const PlainRight<T>* plain = nullptr;
+
+  Right(const Panels<T>& b) : depth(b.depth), width(b.width), packs(false), packed(&b) {}
+  Right(const TransposedRight<T>& b) : depth(b.w.extent(1)), width(b.w.extent(0)), packs(true), transposed(&b) {}
+  Right(const PlainRight<T>& b) : depth(b.b.extent(0)), width(b.b.extent(1)), packs(true), plain(&b) {}
+
+  Index panels() const { return (width + Tile<T>::width - 1) / Tile<T>::width; }
+  Index columns(Index panel) const { return (std::min)(Tile<T>::width, width - panel * Tile<T>::width); }
+  const T* block(Index panel, Index k, Index count, T* to) const {
+    const Index first = panel * Tile<T>::width;
+    if (packed) return packed->at(panel, k);
+    if (transposed) pack_panel_transposed(transposed->w.row(first) + k, transposed->w.stride(0), columns(panel), count, T{1}, to);
+    else pack_panel(plain->b.row(k) + first, plain->b.stride(0), columns(panel), count, to);
+    return to;
+  }
+};
+
+}  // namespace detail
+
+/// C (M, N) = [C +] A·B, then finish(row, column, pointer, count) on every finished piece of a row of C. B is Panels,
+/// TransposedRight or PlainRight.
+template <class T, class B, class Finish>
+void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b, View<T, 2> c, bool add, Finish&& finish) {
   constexpr Index width = Tile<T>::width;
   const detail::RowGroups<T> groups{a.rows};
-  const Index per_block = row_block / Tile<T>::rows;
-  const Index row_blocks = (groups.count + per_block - 1) / per_block, panel_blocks = (b.count() + panel_block - 1) / panel_block;
-  const Index work = (std::min)(a.rows, row_block) * panel_block * width * a.depth;  // of a task
-  threads.parallel_for(row_blocks * panel_blocks, 500000 / (std::max)(work, Index{1}), [&](Index begin, Index end) {
+  const detail::Right<T> right(b);
+  // A task that packs does so for many rows, one panel at a time; else few rows of A stay in the cache for some panels.
+  const Index row_blocks_at_once = right.packs ? 16 : 1, panels_at_once = right.packs ? 1 : panel_block;
+  const Index row_tasks = (groups.blocks() + row_blocks_at_once - 1) / row_blocks_at_once;
+  const Index panel_tasks = (right.panels() + panels_at_once - 1) / panels_at_once;
+  const Index work = (std::min)(a.rows, row_blocks_at_once * row_block) * panels_at_once * width * a.depth;  // of a task
+  const auto scratch = arena.scratch();
+  T* const packed = right.packs ? arena.allocate<T>(threads.count() * depth_block * width) : nullptr;
+  threads.parallel_for(row_tasks * panel_tasks, 500000 / (std::max)(work, Index{1}), [&](Index begin, Index end, int slot) {
     for (Index task = begin; task < end; ++task) {
-      const Index first_group = task % row_blocks * per_block, last_group = (std::min)(first_group + per_block, groups.count);
-      const Index first_panel = task / row_blocks * panel_block, last_panel = (std::min)(first_panel + panel_block, b.count());
-      for (Index p = first_panel; p < last_panel; ++p) {
-        const Index columns = (std::min)(width, b.width - p * width);
-        Index k = 0;
-        do {
-          const Index depth = (std::min)(depth_block, a.depth - k);
-          const bool done = k + depth == a.depth;
-          for (Index g = first_group; g < last_group; ++g) {
-            const Index row = groups.begin(g), rows = groups.begin(g + 1) - row;
-            T* const out = c.row(row) + p * width;
-            const T* const left = a.packed ? a.data + row * a.depth + k * rows : a.data + row * a.row_stride + k;
-            detail::any_tile<T>(rows, {depth, left, a.row_stride, a.packed ? rows : 1, b.at(p, k), width}, out, c.stride(0), add || k > 0, columns);
-            if (done)
-              for (Index i = 0; i < rows; ++i) finish(row + i, p * width, out + i * c.stride(0), columns);
-          }
-          k += depth;
-        } while (k < a.depth);
-      }
+      const Index first_block = task % row_tasks * row_blocks_at_once, last_block = (std::min)(first_block + row_blocks_at_once, groups.blocks());
+      const Index first_panel = task / row_tasks * panels_at_once, last_panel = (std::min)(first_panel + panels_at_once, right.panels());
+      Index k = 0;
+      do {
+        const Index depth = (std::min)(depth_block, a.depth - k);
+        const bool done = k + depth == a.depth;
+        for (Index p = first_panel; p < last_panel; ++p) {
+          const T* const panel = right.block(p, k, depth, packed + slot * depth_block * width);
+          for (Index block = first_block; block < last_block; ++block)
+            for (Index g = groups.block_group(block); g < groups.block_group(block + 1); ++g) {
+              const Index row = groups.begin(g), rows = groups.begin(g + 1) - row, columns = right.columns(p);
+              T* const out = c.row(row) + p * width;
+              const T* const left = a.blocked ? a.data + (block * a.depth + k) * row_block + row - groups.block_begin(block) : a.data + row * a.row_stride + k;
+              detail::any_tile<T>(rows, {depth, left, a.row_stride, a.blocked ? row_block : 1, panel, width}, out, c.stride(0), add || k > 0, columns);
+              if (done)
+                for (Index i = 0; i < rows; ++i) finish(row + i, p * width, out + i * c.stride(0), columns);
+            }
+        }
+        k += depth;
+      } while (k < a.depth);
     }
   });
 }
@@ -235,8 +280,9 @@ struct AddBias {
 template <class T, class Finish>
 void linear_forward_then(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, Panels<T> panels, View<T, 2> y,
                          Finish&& finish) {
-  if (!panels.data) panels = pack_panels_transposed<T>(threads, weight, arena.allocate<T>(Panels<T>::size(x.width(), y.width())));
-  multiply(threads, Left<T>{x.data(), x.rows(), x.width(), x.stride(0)}, panels, y, false, finish);
+  const Left<T> left{x.data(), x.rows(), x.width(), x.stride(0)};
+  if (panels.data) multiply(threads, arena, left, panels, y, false, finish);
+  else multiply(threads, arena, left, TransposedRight<T>{weight}, y, false, finish);
 }
 
 /// y (M, Out) = x (M, In) · weight (Out, In)ᵀ + bias (Out), which may be null.
@@ -250,9 +296,7 @@ void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, Con
 /// dx (M, In) ← dy (M, Out) · weight (Out, In)
 template <class T>
 void linear_backward_input(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> weight, Gradient<T, 2> dx) {
-  if (!dx) return;
-  const auto panels = pack_panels<T>(threads, weight, arena.allocate<T>(Panels<T>::size(dy.width(), dx.view.width())));
-  multiply(threads, Left<T>{dy.data(), dy.rows(), dy.width(), dy.stride(0)}, panels, dx.view, dx.add, NoFinish{});
+  if (dx) multiply(threads, arena, Left<T>{dy.data(), dy.rows(), dy.width(), dy.stride(0)}, PlainRight<T>{weight}, dx.view, dx.add, NoFinish{});
 }
 
 /// dweight (Out, In) ← dyᵀ · x; dbias (Out) ← Σ over rows of dy
@@ -260,9 +304,10 @@ template <class T>
 void linear_backward_weight(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> x, Gradient<T, 2> dweight,
                             Gradient<T, 1> dbias) {
   if (dweight) {
-    const auto panels = pack_panels<T>(threads, x, arena.allocate<T>(Panels<T>::size(x.rows(), x.width())));
-    const auto left = pack_left_transposed<T>(threads, dy, arena.allocate<T>(dy.size()));
-    multiply(threads, left, panels, dweight.view, dweight.add, NoFinish{});
+    const auto scratch = arena.scratch();
+    const detail::RowGroups<T> groups{dy.width()};
+    const auto left = pack_left_transposed<T>(threads, dy, arena.allocate<T>(groups.blocks() * row_block * dy.rows()));
+    multiply(threads, arena, left, PlainRight<T>{x}, dweight.view, dweight.add, NoFinish{});
   }
   if (!dbias) return;
   threads.parallel_for(dy.width(), 64, [&](Index begin, Index end) {

@@ -31,9 +31,11 @@ struct Allowed {
 
 /// What limits attention; the empty Mask allows everything. A query that may attend to nothing yields zeros.
 struct Mask {
-  bool causal = false;               ///< query i sees keys j ≤ i + keys − queries: both end at the same token
+  bool causal = false;                  ///< query i sees keys j ≤ i + keys − queries: both end at the same token
+  Index window = 0;                     ///< if not 0: only keys less than so many tokens away (Beltagy et al. 2020)
   ConstView<Index, 1> key_lengths{};    ///< (B) keys of each sequence; the rest is padding
   ConstView<Index, 1> query_lengths{};  ///< (B) queries of each sequence; the rest is padding and yields zeros
+  ConstView<Index, 1> prefixes{};       ///< (B) keys that every query sees although the mask is causal (Raffel et al. 2020)
   Allowed allowed{};
 
   /// Throws unless it fits (B, H, N, M).
@@ -46,6 +48,9 @@ struct Mask {
     };
     lengths(key_lengths, keys, "key");
     lengths(query_lengths, queries, "query");
+    lengths(prefixes, keys, "prefix");
+    require(window >= 0, place, "a window of ", window, " tokens makes no sense");
+    require(window == 0 || !prefixes, place, "a window and prefixes exclude each other");
     if (!allowed.view) return;
     const Shape<4> full{batch, heads, queries, keys};
     for (int axis = 0; axis < 4; ++axis)
@@ -53,29 +58,36 @@ struct Mask {
               " does not fit scores of ", full, " (batch, heads, queries, keys)");
   }
 
-  /// Query i of sequence b sees no key from this one on.
-  Index key_end(Index b, Index i, Index queries, Index keys) const {
-    const Index key_count = key_lengths ? key_lengths[b] : keys, query_count = query_lengths ? query_lengths[b] : queries;
-    if (i >= query_count) return 0;
-    return causal ? std::clamp(i + 1 + key_count - query_count, Index{0}, key_count) : key_count;
+  /// Keys [begin, end).
+  struct Range {
+    Index begin, end;
+  };
+
+  /// Which key is query i's own: both sequences end at the same token.
+  Index position(Index b, Index i, Index queries, Index keys) const {
+    return i + (key_lengths ? key_lengths[b] : keys) - (query_lengths ? query_lengths[b] : queries);
+  }
+
+  /// The keys that query i of sequence b may see, if `allowed` does not forbid.
+  Range range(Index b, Index i, Index queries, Index keys) const {
+    const Index key_count = key_lengths ? key_lengths[b] : keys, own = position(b, i, queries, keys);
+    if (query_lengths && i >= query_lengths[b]) return {0, 0};
+    Index end = causal ? std::clamp(own + 1, Index{0}, key_count) : key_count;
+    if (prefixes) end = (std::max)(end, (std::min)(prefixes[b], key_count));
+    if (window == 0) return {0, end};
+    end = (std::min)(end, std::clamp(own + window, Index{0}, key_count));
+    return {std::clamp(own - window + 1, Index{0}, end), end};
   }
 
   /// Sets the scores of query i against keys first, first + 1, … to −inf where `allowed` forbids.
   template <class T>
   void hide(Index b, Index h, Index i, Index first, Index count, T* scores) const {
-    if (!allowed.view) return;
+    if (!allowed.view || count <= 0) return;
     const bool* const may = &at(b, h, i, first);
-    const Index step = allowed.view.extent(3) == 1 ? 0 : 1;
-    for (Index j = 0; j < count; ++j) scores[j] = may[j * step] ? scores[j] : -std::numeric_limits<T>::infinity();
-  }
-
-  /// The same for key j and queries first, first + 1, …
-  template <class T>
-  void hide_column(Index b, Index h, Index first, Index count, Index j, T* scores) const {
-    if (!allowed.view) return;
-    const bool* const may = &at(b, h, first, j);
-    const Index step = allowed.view.extent(2) == 1 ? 0 : allowed.view.stride(2);
-    for (Index i = 0; i < count; ++i) scores[i] = may[i * step] ? scores[i] : -std::numeric_limits<T>::infinity();
+    constexpr T hidden = -std::numeric_limits<T>::infinity();
+    if (allowed.view.extent(3) > 1)
+      for (Index j = 0; j < count; ++j) scores[j] = may[j] ? scores[j] : hidden;
+    else if (!*may) std::fill_n(scores, count, hidden);
   }
 
  private:
