@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numbers>
 #include <numeric>
 #include <type_traits>
@@ -126,45 +127,73 @@ void apply_score(const Score& score, const ScoreRow& at, Index first, Index coun
   }
 }
 
-/// Running maximum and sum of a row of e^s, in powers of 2.
+/// Running maximum and sum of a row of e^s, in powers of 2. Scores come in whole vectors and begin with a panel, so the order
+/// of summation depends on a score's place alone.
 template <class T>
 struct OnlineSoftmax {
-  T largest = -std::numeric_limits<T>::infinity(), shift = 0, sum = 0;
+  static constexpr int chains = Tile<T>::vectors;
 
-  /// Turns scores [0, padded), a multiple of the lanes, into weights 2^(s·log₂e − shift) and returns what earlier weights
-  /// must be multiplied by. `place` is where they lie in their block, in vectors: the order of summation depends on that alone.
-  T absorb(T* scores, Index padded, Index place) {
-    using V = Vec<T>;
-    constexpr int chains = 4;
-    V most[chains], total[chains];
-    for (int c = 0; c < chains; ++c) most[c] = V(largest), total[c] = V(T{0});
+  T largest = -std::numeric_limits<T>::infinity(), shift = 0;
+  Vec<T> sum{T{0}};
+
+  /// f(c, j) for every vector of [0, padded): chain c, first element j.
+  template <class F>
+  static EIGENFORMER_INLINE void for_chains(Index padded, F&& f) {
+    constexpr Index lanes = Vec<T>::lanes;
     Index j = 0;
-    for (; j + chains * V::lanes <= padded; j += chains * V::lanes)
-      unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { most[c] = maximum(most[c], V::load(scores + j + c * V::lanes)); });
-    for (; j < padded; j += V::lanes) most[0] = maximum(most[0], V::load(scores + j));
-    const T before = shift;
-    const bool nothing_before = largest == -std::numeric_limits<T>::infinity();
-    largest = kernel::largest(maximum(maximum(most[0], most[1]), maximum(most[2], most[3])));
-    if (largest != -std::numeric_limits<T>::infinity()) shift = largest * std::numbers::log2e_v<T>;
-    const V offset(-shift);
-    const auto weigh = [&](Index at, V& to) EIGENFORMER_INLINE_LAMBDA {
-      const V weight = exp2(fma(V::load(scores + at), V(std::numbers::log2e_v<T>), offset));
-      weight.store(scores + at);
-      to = to + weight;
-    };
-    j = 0;
-    for (; j < padded && place % chains != 0; j += V::lanes, ++place) weigh(j, total[place % chains]);
-    for (; j + chains * V::lanes <= padded; j += chains * V::lanes)
-      unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { weigh(j + c * V::lanes, total[c]); });
-    for (int c = 0; j < padded; j += V::lanes, ++c) weigh(j, total[c]);
-    const T correction = nothing_before || before == shift ? T{1} : std::exp2(before - shift);
-    sum = sum * correction + kernel::sum((total[0] + total[1]) + (total[2] + total[3]));
+    for (; j + chains * lanes <= padded; j += chains * lanes)
+      unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { f(c, j + c * lanes); });
+    unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA {
+      if (j + c * lanes < padded) f(c, j + c * lanes);
+    });
+  }
+
+  /// Takes more scores into account; returns what earlier weights, and the sum, were multiplied by.
+  T raise(const T* scores, Index padded) {
+    constexpr T infinity = std::numeric_limits<T>::infinity();
+    Vec<T> most[static_cast<std::size_t>(chains)];
+    unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { most[c] = Vec<T>(largest); });
+    for_chains(padded, [&](auto c, Index j) EIGENFORMER_INLINE_LAMBDA { most[c] = maximum(most[c], Vec<T>::load(scores + j)); });
+    unroll<chains - 1>([&](auto c) EIGENFORMER_INLINE_LAMBDA { most[0] = maximum(most[0], most[c + 1]); });
+    const T before = largest, old_shift = shift;
+    largest = kernel::largest(most[0]);
+    if (largest == -infinity || largest == before) return 1;
+    shift = largest * std::numbers::log2e_v<T>;
+    if (before == -infinity) return 1;
+    const T correction = std::exp2(old_shift - shift);
+    sum = sum * Vec<T>(correction);
     return correction;
   }
 
-  bool seen() const { return sum > 0 || std::isnan(sum); }
-  AttentionRow<T> row() const { return {shift, seen() ? 1 / sum : T{0}}; }
+  /// Turns them into weights 2^(s·log₂e − shift).
+  void weigh(T* scores, Index padded) {
+    Vec<T> total[static_cast<std::size_t>(chains)];
+    unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { total[c] = Vec<T>(T{0}); });
+    const Vec<T> offset(-shift);
+    for_chains(padded, [&](auto c, Index j) EIGENFORMER_INLINE_LAMBDA {
+      const Vec<T> weight = exp2(fma(Vec<T>::load(scores + j), Vec<T>(std::numbers::log2e_v<T>), offset));
+      weight.store(scores + j);
+      total[c] = total[c] + weight;
+    });
+    unroll<chains - 1>([&](auto c) EIGENFORMER_INLINE_LAMBDA { total[0] = total[0] + total[c + 1]; });
+    sum = sum + total[0];
+  }
+
+  AttentionRow<T> row() const {
+    const T all = kernel::sum(sum);
+    return {shift, all > 0 || std::isnan(all) ? 1 / all : T{0}};
+  }
 };
+
+/// The keys that any of some rows sees, as far as they lie in [begin, end).
+template <class T>
+Mask::Range seen_by(const Mask::Range* rows, Index count, Index begin, Index end) {
+  Mask::Range all{end, begin};
+  for (Index i = 0; i < count; ++i)
+    if (rows[i].begin < rows[i].end) all = {(std::min)(all.begin, rows[i].begin), (std::max)(all.end, rows[i].end)};
+  all = {(std::max)(all.begin, begin), (std::min)(all.end, end)};
+  return {all.begin / Tile<T>::width * Tile<T>::width, all.end};
+}
 
 }  // namespace detail
 
@@ -172,63 +201,65 @@ struct OnlineSoftmax {
 template <class T, class Score = PlainScore>
 void attention_forward(const Threads& threads, Arena& arena, const AttentionInputs<T>& in, View<T, 4> output, View<AttentionRow<T>, 3> rows,
                        const Score& score = {}) {
-  constexpr Index width = Tile<T>::width, lanes = Vec<T>::lanes, tile_rows = Tile<T>::rows, query_block = row_block, keys_at_once = key_block<T>;
-  const Index queries = in.queries(), heads = in.heads(), key_heads = in.key_heads(), head_width = in.width(), keys = in.keys();
-  const Index key_size = Panels<T>::size(head_width, keys), value_size = Panels<T>::size(keys, head_width);
+  constexpr Index lanes = Vec<T>::lanes, tile_rows = Tile<T>::rows, keys_at_once = key_block<T>, most_queries = 6 * row_block;
+  const Index queries = in.queries(), heads = in.key_heads(), group = in.group(), head_width = in.width(), keys = in.keys();
 
+  // A task packs each block of keys and values and uses it for many queries, of all heads that share it: of all queries if
+  // there are many heads.
+  const Index pieces = (std::max)((queries + most_queries - 1) / most_queries, (std::min)((queries + row_block - 1) / row_block, 16 / (std::max)(in.batch() * heads, Index{1})));
+  const Index piece = pieces > 0 ? (queries + pieces - 1) / pieces : 0;
+  const Index key_size = Panels<T>::size(head_width, keys_at_once), value_size = Panels<T>::size(keys_at_once, head_width);
   const auto memory = arena.scratch();
-  T* const packed_keys = arena.allocate<T>(in.batch() * key_heads * key_size);
-  T* const packed_values = arena.allocate<T>(in.batch() * key_heads * value_size);
-  threads.parallel_for(in.batch() * key_heads, 65536 / (std::max)(key_size, Index{1}), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      detail::packed_columns<T>(detail::head(in.key, i / key_heads, i % key_heads), in.scale, packed_keys + i * key_size);
-      detail::packed_rows<T>(detail::head(in.value, i / key_heads, i % key_heads), T{1}, packed_values + i * value_size);
-    }
-  });
+  const Index slots = threads.count(), states = group * piece;
+  T* const scratch = arena.allocate<T>(slots * (key_size + value_size + tile_rows * keys_at_once));
+  Mask::Range* const range_scratch = arena.allocate<Mask::Range>(slots * piece);
+  auto* const softmax_scratch = arena.allocate<detail::OnlineSoftmax<T>>(slots * states);
 
-  const Index blocks = (queries + query_block - 1) / query_block;
-  T* const scratch = arena.allocate<T>(threads.count() * tile_rows * keys_at_once);
-  threads.parallel_for(in.batch() * heads * blocks, 1, [&](Index task, Index, int slot) {
-    const Index b = task / (heads * blocks), h = task / blocks % heads, first = task % blocks * query_block;
-    const Index key_head = b * key_heads + h / in.group();
-    const auto query = detail::head(in.query, b, h);
-    const auto out = detail::head(output, b, h);
-    const Panels<T> key{packed_keys + key_head * key_size, head_width, keys}, value{packed_values + key_head * value_size, keys, head_width};
-    T* const scores = scratch + slot * tile_rows * keys_at_once;
-    const Index count = (std::min)(query_block, queries - first);
-    const detail::RowGroups<T> groups{count};
-    std::array<Mask::Range, static_cast<std::size_t>(query_block)> ranges;
-    std::array<detail::OnlineSoftmax<T>, static_cast<std::size_t>(query_block)> softmax;
-    Index last = 0;
+  threads.parallel_for(in.batch() * heads * pieces, 1, [&](Index task, Index, int slot) {
+    const Index b = task / (heads * pieces), kv = task / pieces % heads, first = (pieces - 1 - task % pieces) * piece;
+    const Index count = (std::min)(piece, queries - first);
+    T* const packed_keys = scratch + slot * (key_size + value_size + tile_rows * keys_at_once);
+    T *const packed_values = packed_keys + key_size, *const scores = packed_values + value_size;
+    Mask::Range* const ranges = range_scratch + slot * piece;
+    detail::OnlineSoftmax<T>* const softmax = softmax_scratch + slot * states;
+    std::uninitialized_fill_n(softmax, states, detail::OnlineSoftmax<T>());
+    Mask::Range all{keys, 0};
     for (Index i = 0; i < count; ++i) {
-      const auto range = ranges[static_cast<std::size_t>(i)] = in.range(b, first + i);
-      last = (std::max)(last, range.end);
-      std::fill_n(out.row(first + i), head_width, T{0});
+      ranges[i] = in.range(b, first + i);
+      if (ranges[i].begin < ranges[i].end) all = {(std::min)(all.begin, ranges[i].begin), (std::max)(all.end, ranges[i].end)};
+      for (Index h = kv * group; h < (kv + 1) * group; ++h) std::fill_n(&output(b, first + i, h, 0), head_width, T{0});
     }
-    for (Index block = 0; block < last; block += keys_at_once)
-      for (Index g = 0; g < groups.count; ++g) {
-        const Index begin = groups.begin(g), row = first + begin, rows_here = groups.begin(g + 1) - begin;
-        Mask::Range all{keys, 0};
-        for (Index i = begin; i < begin + rows_here; ++i) {
-          const Mask::Range range = ranges[static_cast<std::size_t>(i)];
-          if (range.begin < range.end) all = {(std::min)(all.begin, range.begin), (std::max)(all.end, range.end)};
-        }
-        const Index from = (std::max)(all.begin, block) / width * width, to = (std::min)(all.end, block + keys_at_once);
-        if (from >= to) continue;
-        const Index padded = (to - from + lanes - 1) / lanes * lanes;
-        detail::score_product(rows_here, query.row(row), query.stride(0), key, from, to, scores, keys_at_once);
-        for (Index i = 0; i < rows_here; ++i) {
-          T* const line = scores + i * keys_at_once;
-          const Mask::Range range = ranges[static_cast<std::size_t>(begin + i)];
-          const Index seen_from = std::clamp(range.begin - from, Index{0}, padded), seen_to = std::clamp((std::min)(range.end, to) - from, seen_from, padded);
-          detail::apply_score<T>(score, in.row(b, h, row + i), from + seen_from, seen_to - seen_from, line + seen_from);
-          in.mask.hide(b, h, row + i, from + seen_from, seen_to - seen_from, line + seen_from);
-          std::fill(line, line + seen_from, -std::numeric_limits<T>::infinity());
-          std::fill(line + seen_to, line + padded, -std::numeric_limits<T>::infinity());
-          const T correction = softmax[static_cast<std::size_t>(begin + i)].absorb(line, padded, (from - block) / lanes);
-          if (correction != 1)
-            for_vectors<T>(head_width, [&](Index e, auto n) { store(out.row(row + i) + e, load(out.row(row + i) + e, n) * Vec<T>(correction), n); });
-          if (in.dropout) {
+    const detail::RowGroups<T> groups{count};
+    for (Index block = all.begin / keys_at_once * keys_at_once; block < all.end; block += keys_at_once) {
+      const Index size = (std::min)(keys_at_once, all.end - block);
+      const auto key = detail::packed_columns<T>(detail::head(in.key, b, kv).slice(0, block, size), in.scale, packed_keys);
+      const auto value = detail::packed_rows<T>(detail::head(in.value, b, kv).slice(0, block, size), T{1}, packed_values);
+      for (Index h = kv * group; h < (kv + 1) * group; ++h) {
+        const auto query = detail::head(in.query, b, h);
+        const auto out = detail::head(output, b, h);
+        for (Index g = 0; g < groups.count; ++g) {
+          const Index begin = groups.begin(g), row = first + begin, here = groups.begin(g + 1) - begin;
+          const auto [from, to] = detail::seen_by<T>(ranges + begin, here, block, block + size);
+          if (from >= to) continue;
+          const Index padded = (to - from + lanes - 1) / lanes * lanes;
+          detail::score_product(here, query.row(row), query.stride(0), key, from - block, to - block, scores, keys_at_once);
+          detail::OnlineSoftmax<T>* const states_here = softmax + (h - kv * group) * piece + begin;
+          for (Index i = 0; i < here; ++i) {
+            T* const line = scores + i * keys_at_once;
+            const Mask::Range range = ranges[begin + i];
+            const Index seen_from = std::clamp(range.begin - from, Index{0}, padded), seen_to = std::clamp((std::min)(range.end, to) - from, seen_from, padded);
+            detail::apply_score<T>(score, in.row(b, h, row + i), from + seen_from, seen_to - seen_from, line + seen_from);
+            in.mask.hide(b, h, row + i, from + seen_from, seen_to - seen_from, line + seen_from);
+            std::fill(line, line + seen_from, -std::numeric_limits<T>::infinity());
+            std::fill(line + seen_to, line + padded, -std::numeric_limits<T>::infinity());
+            const T correction = states_here[i].raise(line, padded);
+            if (correction != 1)
+              for_vectors<T>(head_width, [&](Index e, auto n) { store(out.row(row + i) + e, load(out.row(row + i) + e, n) * Vec<T>(correction), n); });
+          }
+          for (Index i = 0; i < here; ++i) {
+            T* const line = scores + i * keys_at_once;
+            states_here[i].weigh(line, padded);
+            if (!in.dropout) continue;
             T factors[static_cast<std::size_t>(Dropout::chunk)];
             for (Index j = from / Dropout::chunk * Dropout::chunk; j < to; j += Dropout::chunk) {
               in.dropout.factors(in.dropout_row(b, h, row + i), j / Dropout::chunk, factors);
@@ -236,14 +267,16 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
                 (Vec<T>::load(line + at - from) * Vec<T>::load(factors + at - j)).store(line + at - from);
             }
           }
+          detail::product(here, to - from, scores, keys_at_once, 1, value, from - block, out.row(row), out.stride(0), true);
         }
-        detail::product(rows_here, to - from, scores, keys_at_once, 1, value, from, out.row(row), out.stride(0), true);
       }
-    for (Index i = 0; i < count; ++i) {
-      const AttentionRow<T> row = rows(b, h, first + i) = softmax[static_cast<std::size_t>(i)].row();
-      T* const line = out.row(first + i);
-      for_vectors<T>(head_width, [&](Index e, auto n) { store(line + e, load(line + e, n) * Vec<T>(row.factor), n); });
     }
+    for (Index h = kv * group; h < (kv + 1) * group; ++h)
+      for (Index i = 0; i < count; ++i) {
+        const AttentionRow<T> row = rows(b, h, first + i) = softmax[(h - kv * group) * piece + i].row();
+        T* const line = &output(b, first + i, h, 0);
+        for_vectors<T>(head_width, [&](Index e, auto n) { store(line + e, load(line + e, n) * Vec<T>(row.factor), n); });
+      }
   });
 }
 
@@ -297,14 +330,9 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
           std::array<Mask::Range, static_cast<std::size_t>(query_block)> seen;  // by each group of queries, of this block, in whole panels or vectors
           for (Index g = 0; g < groups.count; ++g) {
             const Index begin = groups.begin(g), here = groups.begin(g + 1) - begin;
-            Mask::Range range{size, 0};
-            for (Index i = begin; i < begin + here; ++i) {
-              const Mask::Range of_row = ranges[static_cast<std::size_t>(i)];
-              if (of_row.begin < of_row.end)
-                range = {(std::min)(range.begin, of_row.begin - block), (std::max)(range.end, of_row.end - block)};
-            }
-            const Index from = (std::max)(range.begin, Index{0}) / Tile<T>::width * Tile<T>::width, to = (std::min)(range.end, size);
-            seen[static_cast<std::size_t>(g)] = {from, (std::max)(from, to)};
+            const Mask::Range seen_here = detail::seen_by<T>(ranges.data() + begin, here, block, block + size);
+            const Index from = seen_here.begin - block, to = seen_here.end - block;
+            seen[static_cast<std::size_t>(g)] = {from, to};
             T *const weight_rows = weights + begin * keys_at_once, *const slope_rows = slopes + begin * keys_at_once;
             if (from < to) {
               detail::score_product(here, query.row(first + begin), query.stride(0), key_columns, block + from, block + to, weight_rows + from, keys_at_once);

@@ -94,10 +94,7 @@ void tile(const TileInput<T>& in, T* c, Index c_stride, bool add) {
   using V = Vec<T>;
   const T *a = in.a, *b = in.b;
   V sums[static_cast<std::size_t>(Rows * Vectors)];
-  unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA {
-    prefetch_to_write(c + n / Vectors * c_stride + n % Vectors * V::lanes);
-    sums[n] = V(T{0});
-  });
+  unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA { sums[n] = V(T{0}); });
   for (Index k = in.depth; k > 0; --k, a += in.k_stride, b += in.b_stride) {
     V right[static_cast<std::size_t>(Vectors)];
     unroll<Vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
@@ -249,6 +246,8 @@ void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b
             for (Index g = groups.block_group(block); g < groups.block_group(block + 1); ++g) {
               const Index row = groups.begin(g), rows = groups.begin(g + 1) - row, columns = right.columns(p);
               T* const out = c.row(row) + p * width;
+              for (Index i = 0; i < rows; ++i)
+                for (Index j = 0; j < columns; j += Vec<T>::lanes) prefetch_to_write(out + i * c.stride(0) + j);
               const T* const left = a.blocked ? a.data + (block * a.depth + k) * row_block + row - groups.block_begin(block) : a.data + row * a.row_stride + k;
               detail::any_tile<T>(rows, {depth, left, a.row_stride, a.blocked ? row_block : 1, panel, width}, out, c.stride(0), add || k > 0, columns);
               if (done)

@@ -165,10 +165,12 @@ EIGENFORMER_INLINE auto scaled(auto x, auto shifted) {
   return V(Eigen::internal::preinterpret<typename V::Packet>(sum));
 }
 
+/// Horner's rule, the highest power first.
 template <class V>
 EIGENFORMER_INLINE V polynomial(V x, std::initializer_list<float> coefficients) {
-  V sum(0.0F);
-  for (const float coefficient : coefficients) sum = fma(sum, x, V(coefficient));
+  const float* c = coefficients.begin();
+  V sum(*c);
+  while (++c != coefficients.end()) sum = fma(sum, x, V(*c));
   return sum;
 }
 
