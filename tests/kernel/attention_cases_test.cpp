@@ -16,10 +16,10 @@ std::vector<float> means(Index queries, const std::vector<float>& values, const 
   const auto keys = static_cast<Index>(values.size());
   const Tensor<float, 4> query(Shape{Index{1}, queries, Index{1}, Index{1}}), key(Shape{Index{1}, keys, Index{1}, Index{1}});
   std::vector<float> output(static_cast<std::size_t>(queries), NAN);
-  Tensor<float, 3> log_sum_exp(Shape{Index{1}, Index{1}, queries});
+  Tensor<kernel::AttentionRow<float>, 3> rows(Shape{Index{1}, Index{1}, queries});
   Arena arena;
   kernel::attention_forward<float>({}, arena, {query, key, {values.data(), key.shape()}, 1, mask}, {output.data(), query.shape()},
-                                   log_sum_exp);
+                                   rows);
   return output;
 }
 
@@ -71,18 +71,18 @@ TEST(Attention, NoKeysGiveZeros) { EXPECT_EQ(means(3, {}, {}), (std::vector<floa
 TEST(Attention, GroupsOfHeadsShareTheirKeys) {
   const Tensor<float, 4> query(Shape{1, 1, 4, 1}), key(Shape{1, 1, 2, 1});
   Tensor<float, 4> value(Shape{1, 1, 2, 1}), output(Shape{1, 1, 4, 1}), doutput(output.shape()), dvalue(value.shape());
-  Tensor<float, 3> log_sum_exp(Shape{1, 4, 1});
+  Tensor<kernel::AttentionRow<float>, 3> rows(Shape{1, 4, 1});
   value(0, 0, 0, 0) = 10;
   value(0, 0, 1, 0) = 20;
   for (Index h = 0; h < 4; ++h) doutput(0, 0, h, 0) = static_cast<float>(1 << h);
   Arena arena;
   const kernel::AttentionInputs<float> in{query, key, value, 1};
-  kernel::attention_forward<float>({}, arena, in, output, log_sum_exp);
+  kernel::attention_forward<float>({}, arena, in, output, rows);
   EXPECT_EQ(output(0, 0, 0, 0), 10);
   EXPECT_EQ(output(0, 0, 1, 0), 10);
   EXPECT_EQ(output(0, 0, 2, 0), 20);
   EXPECT_EQ(output(0, 0, 3, 0), 20);
-  kernel::attention_backward<float>({}, arena, in, output, log_sum_exp, doutput, {}, {}, {dvalue, false});
+  kernel::attention_backward<float>({}, arena, in, output, rows, doutput, {}, {}, {dvalue, false});
   EXPECT_EQ(dvalue(0, 0, 0, 0), 1 + 2) << "the group's gradients add up in their one head";
   EXPECT_EQ(dvalue(0, 0, 1, 0), 4 + 8);
 }
@@ -91,12 +91,12 @@ TEST(Attention, GroupsOfHeadsShareTheirKeys) {
 TEST(Attention, ScalesTheScores) {
   for (const auto& [scale, weight] : {std::pair{0.125f, 0.731059}, std::pair{1.0f, 0.999665}}) {
     Tensor<float, 4> query(Shape{1, 1, 1, 64}), key(Shape{1, 2, 1, 64}), value(Shape{1, 2, 1, 64}), output(query.shape());
-    Tensor<float, 3> log_sum_exp(Shape{1, 1, 1});
+    Tensor<kernel::AttentionRow<float>, 3> rows(Shape{1, 1, 1});
     for (Index e = 0; e < 64; ++e) query(0, 0, 0, e) = 0.5f, key(0, 0, 0, e) = 0.25f;
     value(0, 0, 0, 0) = 1;
     value(0, 1, 0, 1) = 1;
     Arena arena;
-    kernel::attention_forward<float>({}, arena, {query, key, value, scale}, output, log_sum_exp);
+    kernel::attention_forward<float>({}, arena, {query, key, value, scale}, output, rows);
     EXPECT_NEAR(output(0, 0, 0, 0), weight, 1e-6);
     EXPECT_NEAR(output(0, 0, 0, 1), 1 - weight, 1e-6);
   }

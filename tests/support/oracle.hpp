@@ -155,25 +155,26 @@ struct Attention {
   Array<4> query, key, value;  // (B, N, H, E), (B, M, K, E), (B, M, K, E)
   double scale;
   std::function<bool(Index b, Index h, Index i, Index j)> sees = [](Index, Index, Index, Index) { return true; };
+  std::function<double(Index b, Index h, Index i, Index j, double s)> bend = [](Index, Index, Index, Index, double s) { return s; };
+  std::function<double(Index b, Index h, Index i, Index j, double s)> bend_slope = [](Index, Index, Index, Index, double) { return 1.0; };
+  std::function<void(Index b, Index h, Index i, Index j, double slope)> collect = [](Index, Index, Index, Index, double) {};  // dL/d(bent score)
   std::function<double(Index b, Index h, Index i, Index j)> factor = [](Index, Index, Index, Index) { return 1.0; };  // dropout
 
   struct Forward {
     Expected<4> output;
-    Array<3> log_sum_exp;  // (B, H, N)
     Array<4> weights;      // (B, H, N, M), before dropout
   };
   Forward forward() const {
     const Index batch = query.extent(0), queries = query.extent(1), heads = query.extent(2), width = query.extent(3), keys = key.extent(1);
-    Forward result{Expected<4>(query.shape()), Array<3>(Shape{batch, heads, queries}), Array<4>(Shape{batch, heads, queries, keys})};
+    Forward result{Expected<4>(query.shape()), Array<4>(Shape{batch, heads, queries, keys})};
     for_rows([&](Index b, Index h, Index g, Index i) {
       double largest = -std::numeric_limits<double>::infinity(), sum = 0;
       Array<1> scores(Shape{keys});
       for (Index j = 0; j < keys; ++j) {
-        for (Index e = 0; e < width; ++e) scores(j) += scale * query(b, i, h, e) * key(b, j, g, e);
+        scores(j) = bend(b, h, i, j, score(b, h, g, i, j));
         if (sees(b, h, i, j)) largest = (std::max)(largest, scores(j));
       }
       for (Index j = 0; j < keys; ++j) sum += sees(b, h, i, j) ? std::exp(scores(j) - largest) : 0;
-      result.log_sum_exp(b, h, i) = largest + std::log(sum);
       for (Index j = 0; j < keys; ++j) {
         if (!sees(b, h, i, j)) continue;
         const double weight = result.weights(b, h, i, j) = std::exp(scores(j) - largest) / sum;
@@ -209,8 +210,9 @@ struct Attention {
         mean += at.weights(b, h, i, j) * slopes(j);
       }
       for (Index j = 0; j < keys; ++j) {
-        const double weight = at.weights(b, h, i, j), slope = weight * (slopes(j) - mean) * scale;
+        const double weight = at.weights(b, h, i, j), bent = bend_slope(b, h, i, j, score(b, h, g, i, j)), slope = weight * (slopes(j) - mean) * bent * scale;
         const double bound = weight * (std::abs(slopes(j)) + magnitude) * std::abs(scale);
+        collect(b, h, i, j, weight * (slopes(j) - mean));
         for (Index e = 0; e < width; ++e) {
           result.query.values(b, i, h, e) += slope * key(b, j, g, e);
           result.key.values(b, j, g, e) += slope * query(b, i, h, e);
@@ -230,20 +232,26 @@ struct Attention {
   }
 
  private:
+  double score(Index b, Index h, Index g, Index i, Index j) const {
+    double sum = 0;
+    for (Index e = 0; e < query.extent(3); ++e) sum += scale * query(b, i, h, e) * key(b, j, g, e);
+    return sum;
+  }
   void for_rows(auto&& f) const {
     const Index group = query.extent(2) / key.extent(2);
     for (Index b = 0; b < query.extent(0); ++b)
       for (Index h = 0; h < query.extent(2); ++h)
         for (Index i = 0; i < query.extent(1); ++i) f(b, h, h / group, i);
   }
-  /// The largest Σ|scale·q·k|: a score's rounding error is this many epsilons, and so is its exponential's.
+  /// The largest Σ|scale·q·k|, and what it was bent by: a score's rounding error is this many epsilons, and so is its exponential's.
   double spread() const {
     double largest = 0;
     for_rows([&](Index b, Index h, Index g, Index i) {
       for (Index j = 0; j < key.extent(1); ++j) {
         double sum = 0;
         for (Index e = 0; e < query.extent(3); ++e) sum += std::abs(scale * query(b, i, h, e) * key(b, j, g, e));
-        largest = (std::max)(largest, sum);
+        const double plain = score(b, h, g, i, j);
+        largest = (std::max)(largest, sum + std::abs(bend(b, h, i, j, plain) - plain));
       }
     });
     return largest;
