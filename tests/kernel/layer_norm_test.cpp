@@ -23,7 +23,7 @@ std::vector<double> normalized(const std::vector<T>& row) {
   const Guarded<kernel::RowStatistics<T>, 1> statistics(Shape{1});
   auto next = row.begin();
   x.fill([&] { return *next++; });
-  kernel::layer_norm_forward<T>({}, x, {}, {}, epsilon, y, statistics);
+  kernel::norm_forward<kernel::NormKind::layer, T>({}, {x}, {{}, {}}, epsilon, y, statistics);
   const auto values = y.values();
   return {values.data(), values.data() + width};
 }
@@ -49,7 +49,7 @@ TYPED_TEST(LayerNormKernel, ForwardAndBackward) {
           const Guarded<kernel::RowStatistics<T>, 1> statistics(Shape{rows}, layout);
           auto want = oracle::layer_norm(x.values(), weight.values(), bias.values(), epsilon, dy.values());
 
-          kernel::layer_norm_forward<T>({}, x, weight, bias, epsilon, y, statistics);
+          kernel::norm_forward<kernel::NormKind::layer, T>({}, {x}, {weight, bias}, epsilon, y, statistics);
           // A row of one differs from its mean by nothing: only the bias is left, exactly.
           expect_close(y, want.y, width == 1 ? 0 : Tolerance<T>::norm);
 
@@ -58,7 +58,7 @@ TYPED_TEST(LayerNormKernel, ForwardAndBackward) {
           if (add) want.dx.add(dx.values()), want.dweight.add(dweight.values());
           else want.dbias.add(dbias.values());
           Arena arena;
-          kernel::layer_norm_backward<T>({}, arena, x, weight, statistics, dy, x_place, weight_place, bias_place);
+          kernel::norm_backward<kernel::NormKind::layer, T>({}, arena, x, {weight}, statistics, dy, x_place, weight_place, bias_place);
           expect_close(dx, want.dx, Tolerance<T>::norm * std::sqrt(static_cast<double>(width)));
           expect_close(dweight, want.dweight, Tolerance<T>::norm);
           expect_close(dbias, want.dbias, Tolerance<T>::norm);
@@ -75,10 +75,10 @@ TYPED_TEST(LayerNormKernel, WithoutWeightOrBias) {
   Tensor<double, 1> ones(Shape{21}), zeros(Shape{21});
   std::fill_n(ones.data(), 21, 1.0);
   const auto want = oracle::layer_norm(x.values(), ones, zeros, epsilon, dy.values());
-  kernel::layer_norm_forward<T>({}, x, {}, {}, epsilon, y, statistics);
+  kernel::norm_forward<kernel::NormKind::layer, T>({}, {x}, {{}, {}}, epsilon, y, statistics);
   expect_close(y, want.y, Tolerance<T>::norm);
   Arena arena;
-  kernel::layer_norm_backward<T>({}, arena, x, {}, statistics, dy, {dx, false}, {}, {});
+  kernel::norm_backward<kernel::NormKind::layer, T>({}, arena, x, {{}}, statistics, dy, {dx, false}, {}, {});
   expect_close(dx, want.dx, Tolerance<T>::norm * 5);
 }
 
@@ -88,9 +88,9 @@ TYPED_TEST(LayerNormKernel, OnlyTheWeightsDerivative) {
   const Guarded<T, 1> weight(Shape{21}, {}, 3), bias(Shape{21}, {}, 4), dweight(Shape{21});
   const Guarded<kernel::RowStatistics<T>, 1> statistics(Shape{3});
   const auto want = oracle::layer_norm(x.values(), weight.values(), bias.values(), epsilon, dy.values());
-  kernel::layer_norm_forward<T>({}, x, weight, bias, epsilon, y, statistics);
+  kernel::norm_forward<kernel::NormKind::layer, T>({}, {x}, {weight, bias}, epsilon, y, statistics);
   Arena arena;
-  kernel::layer_norm_backward<T>({}, arena, x, weight, statistics, dy, {}, {dweight, false}, {});
+  kernel::norm_backward<kernel::NormKind::layer, T>({}, arena, x, {weight}, statistics, dy, {}, {dweight, false}, {});
   expect_close(dweight, want.dweight, Tolerance<T>::norm);
 }
 
@@ -102,8 +102,8 @@ TYPED_TEST(LayerNormKernel, EmptyAxes) {
     const Guarded<T, 1> weight(Shape{5}, {}, 1), dweight(Shape{5}), dbias(Shape{5}, {}, 9);
     const Guarded<kernel::RowStatistics<T>, 1> statistics(Shape{0});
     const auto before = dbias.values();
-    kernel::layer_norm_forward<T>({}, none, weight, weight, epsilon, none, statistics);
-    kernel::layer_norm_backward<T>({}, arena, none, weight, statistics, none, {dnone, false}, {dweight, false}, {dbias, true});
+    kernel::norm_forward<kernel::NormKind::layer, T>({}, {none}, {weight, weight}, epsilon, none, statistics);
+    kernel::norm_backward<kernel::NormKind::layer, T>({}, arena, none, {weight}, statistics, none, {dnone, false}, {dweight, false}, {dbias, true});
     for (Index j = 0; j < 5; ++j) {
       EXPECT_EQ(dweight(j), 0) << "a sum over nothing";
       EXPECT_EQ(dbias(j), static_cast<T>(before(j)));
@@ -112,8 +112,8 @@ TYPED_TEST(LayerNormKernel, EmptyAxes) {
   const Guarded<T, 2> narrow(Shape{3, 0}), dnarrow(Shape{3, 0});
   const Guarded<T, 1> nothing(Shape{0}), dnothing(Shape{0});
   const Guarded<kernel::RowStatistics<T>, 1> statistics(Shape{3});
-  kernel::layer_norm_forward<T>({}, narrow, nothing, nothing, epsilon, narrow, statistics);
-  kernel::layer_norm_backward<T>({}, arena, narrow, nothing, statistics, narrow, {dnarrow, false}, {dnothing, false}, {dnothing, false});
+  kernel::norm_forward<kernel::NormKind::layer, T>({}, {narrow}, {nothing, nothing}, epsilon, narrow, statistics);
+  kernel::norm_backward<kernel::NormKind::layer, T>({}, arena, narrow, {nothing}, statistics, narrow, {dnarrow, false}, {dnothing, false}, {dnothing, false});
 }
 
 // Mean far above the spread: E[x²] − E[x]² has no correct digit left.
@@ -130,7 +130,7 @@ TEST(LayerNormKernel, AConstantRowIsItsBias) {
   const Guarded<float, 1> weight(Shape{256}, {}, 1), bias(Shape{256}, {}, 2);
   const Guarded<kernel::RowStatistics<float>, 1> statistics(Shape{1});
   x.fill([] { return 1234.0f; });
-  kernel::layer_norm_forward<float>({}, x, weight, bias, epsilon, y, statistics);
+  kernel::norm_forward<kernel::NormKind::layer, float>({}, {x}, {weight, bias}, epsilon, y, statistics);
   for (Index j = 0; j < 256; ++j) EXPECT_EQ(y(0, j), bias(j));
 }
 

@@ -73,8 +73,8 @@ TEST(KernelThreads, LayerNorm) {
   expect_same_bits(
       [&](const Threads& threads, Arena& arena, auto& y, auto& dx, auto& dw, auto& db) {
         const auto statistics = arena.allocate<kernel::RowStatistics<float>>(Shape{rows});
-        kernel::layer_norm_forward<float>(threads, x, w, w, 1e-5, y, statistics);
-        kernel::layer_norm_backward<float>(threads, arena, x, w, statistics, dy, {dx, false}, {dw, false}, {db, false});
+        kernel::norm_forward<kernel::NormKind::layer, float>(threads, {x}, {w, w}, 1e-5, y, statistics);
+        kernel::norm_backward<kernel::NormKind::layer, float>(threads, arena, x, {w}, statistics, dy, {dx, false}, {dw, false}, {db, false});
       },
       x, x, w, w);
 }
@@ -103,11 +103,12 @@ TEST(KernelThreads, Attention) {
   Random source{.seed = 5};
   const kernel::AttentionInputs<float> in{query, key, value, 0.2f, {.causal = true}, {RandomSite(source), 0.1}};
   expect_same_bits(
-      [&](const Threads& threads, Arena& arena, auto& y, auto& sums, auto& dquery, auto& dkey, auto& dvalue) {
+      [&](const Threads& threads, Arena& arena, auto& y, auto& dquery, auto& dkey, auto& dvalue) {
+        const auto sums = arena.allocate<kernel::AttentionRow<float>>(Shape{2, 4, 70});
         kernel::attention_forward<float>(threads, arena, in, y, sums);
         kernel::attention_backward<float>(threads, arena, in, y, sums, dy, {dquery, false}, {dkey, false}, {dvalue, false});
       },
-      query, Tensor<float, 3>(Shape{2, 4, 70}), query, key, key);
+      query, query, key, key);
 }
 
 TEST(KernelThreads, RowByRow) {

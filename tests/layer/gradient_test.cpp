@@ -1,9 +1,11 @@
 // Every layer's derivative against differences. A new layer joins by one line.
 #include "eigenformer/layer/attention/attention.hpp"
 #include "eigenformer/layer/embedding.hpp"
+#include "eigenformer/layer/ffn/gated_mlp.hpp"
 #include "eigenformer/layer/ffn/mlp.hpp"
 #include "eigenformer/layer/linear.hpp"
 #include "eigenformer/layer/norm/layer_norm.hpp"
+#include "eigenformer/layer/norm/rms_norm.hpp"
 #include "eigenformer/layer/position/sinusoidal.hpp"
 #include "support/gradient_check.hpp"
 
@@ -23,15 +25,33 @@ const AttentionConfig heads{.width = 6, .heads = 2}, grouped{.width = 6, .heads 
     dropped{.width = 6, .heads = 2, .dropout = 0.4};
 using Call = AttentionCall<double>;
 
+const auto apply = [](Context& ctx, const auto& m, const Inputs& in) { return m(ctx, in[0]); };
+const auto of_residual = [](Context& ctx, const auto& m, const Inputs& in) { return m.of_residual(ctx, in[0], in[1], 0.4); };
+
 class LayerGradient : public testing::TestWithParam<GradientCase> {};
 TEST_P(LayerGradient, MatchesDifferences) { GetParam().check(); }
 
 // clang-format off
 INSTANTIATE_TEST_SUITE_P(, LayerGradient, testing::Values(
-    gradient_of<Linear<double>>("Linear", LinearConfig{6, 5}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0]); }),
-    gradient_of<Linear<double>>("LinearWithoutBias", LinearConfig{6, 5, false}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0]); }),
-    gradient_of<LayerNorm<double>>("LayerNorm", LayerNormConfig{6}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0]); }),
-    gradient_of<Mlp<double>>("Mlp", MlpConfig{6, 9}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0]); }),
+    gradient_of<Linear<double>>("Linear", LinearConfig{6, 5}, {x_shape}, apply),
+    gradient_of<Linear<double>>("LinearWithoutBias", LinearConfig{6, 5, false}, {x_shape}, apply),
+    gradient_of<LayerNorm<double>>("LayerNorm", LayerNormConfig{6}, {x_shape}, apply),
+    gradient_of<LayerNorm<double>>("LayerNormWithoutBias", LayerNormConfig{.width = 6, .bias = false}, {x_shape}, apply),
+    gradient_of<LayerNorm<double>>("LayerNormOfResidual", LayerNormConfig{6}, {x_shape, x_shape}, of_residual),
+    gradient_of<RmsNorm<double>>("RmsNorm", RmsNormConfig{6}, {x_shape}, apply),
+    gradient_of<RmsNorm<double>>("RmsNormOnePlus", RmsNormConfig{.width = 6, .one_plus = true}, {x_shape}, apply),
+    gradient_of<RmsNorm<double>>("RmsNormOfResidual", RmsNormConfig{6}, {x_shape, x_shape}, of_residual),
+    gradient_of<Mlp<double>>("Mlp", MlpConfig{6, 9}, {x_shape}, apply),
+    gradient_of<Mlp<double>>("MlpWithoutBias", MlpConfig{6, 9, false}, {x_shape}, apply),
+    gradient_of<Mlp<double, Gelu>>("MlpGelu", MlpConfig{6, 9}, {x_shape}, apply),
+    gradient_of<Mlp<double, GeluTanh>>("MlpGeluTanh", MlpConfig{6, 9}, {x_shape}, apply),
+    gradient_of<Mlp<double, SquaredRelu>>("MlpSquaredRelu", MlpConfig{6, 9}, {x_shape}, apply),
+    gradient_of<Mlp<double, Tanh>>("MlpTanh", MlpConfig{6, 9}, {x_shape}, apply),
+    gradient_of<SwiGlu<double>>("SwiGlu", GatedMlpConfig{6, 9}, {x_shape}, apply),
+    gradient_of<SwiGlu<double>>("SwiGluWithBias", GatedMlpConfig{6, 9, true}, {x_shape}, apply),
+    gradient_of<GeGlu<double>>("GeGlu", GatedMlpConfig{6, 9}, {x_shape}, apply),
+    gradient_of<ReGlu<double>>("ReGlu", GatedMlpConfig{6, 9}, {x_shape}, apply),
+    gradient_of<Glu<double>>("Glu", GatedMlpConfig{6, 9}, {x_shape}, apply),
     gradient_of<Embedding<double>>("Embedding", EmbeddingConfig{5, 6}, {}, [](auto& ctx, auto& m, auto&) { return m(ctx, ids); }),
     gradient_of<Embedding<double>>("EmbeddingTiedToLogits", EmbeddingConfig{5, 6}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m.logits(ctx, op::add(ctx, m(ctx, ids), in[0])); }),
     gradient_of<Embedding<double>>("EmbeddingWithPositions", EmbeddingConfig{5, 6}, {}, [](auto& ctx, auto& m, auto&) { return Sinusoidal<double>()(ctx, m(ctx, ids), 3); }),

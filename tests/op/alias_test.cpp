@@ -8,7 +8,7 @@
 #include "eigenformer/op/activation.hpp"
 #include "eigenformer/op/attention.hpp"
 #include "eigenformer/op/dropout.hpp"
-#include "eigenformer/op/layer_norm.hpp"
+#include "eigenformer/op/norm.hpp"
 #include "eigenformer/op/linear.hpp"
 #include "eigenformer/op/softmax.hpp"
 #include "support/guarded.hpp"

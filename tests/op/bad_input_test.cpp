@@ -9,7 +9,7 @@
 #include "eigenformer/op/cross_entropy.hpp"
 #include "eigenformer/op/dropout.hpp"
 #include "eigenformer/op/embedding.hpp"
-#include "eigenformer/op/layer_norm.hpp"
+#include "eigenformer/op/norm.hpp"
 #include "eigenformer/op/linear.hpp"
 #include "support/error.hpp"
 

@@ -2,8 +2,8 @@
 #include <functional>
 
 #include "eigenformer/op/activation.hpp"
-#include "eigenformer/op/layer_norm.hpp"
 #include "eigenformer/op/linear.hpp"
+#include "eigenformer/op/norm.hpp"
 #include "eigenformer/op/softmax.hpp"
 #include "support/tensors.hpp"
 
@@ -42,6 +42,8 @@ TYPED_TEST(Rows, DoNotDependOnTheirPlace) {
                       [](Context& ctx, auto x) { return op::activate<Relu>(ctx, x); },
                       [&](Context& ctx, auto x) { return op::layer_norm(ctx, x, weight, bias, 1e-5); },
                       [&](Context& ctx, auto x) { return op::layer_norm(ctx, x, {}, {}, 1e-5); },
+                      [&](Context& ctx, auto x) { return op::norm<NormKind::rms>(ctx, x, {weight}, 1e-5); },
+                      [](Context& ctx, auto x) { return op::activate<Gelu>(ctx, x); },
                       [&](Context& ctx, auto x) { return op::linear(ctx, x, matrix, bias); }};
     const auto x = repeated<T>(6000, width, 1), dy = repeated<T>(6000, width, 2);
     for (const Op& op : ops) {

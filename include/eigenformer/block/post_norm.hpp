@@ -23,7 +23,9 @@ struct PostNorm {
 
   /// x (B, N, D) → (B, N, D); sublayer maps (B, N, D) to the same shape
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, auto&& sublayer) const {
-    return norm(ctx, op::residual(ctx, x, sublayer(x), dropout));
+    const ConstView<T, 3> update = sublayer(x);
+    if constexpr (requires { norm.of_residual(ctx, x, update, dropout); }) return norm.of_residual(ctx, x, update, dropout);
+    else return norm(ctx, op::residual(ctx, x, update, dropout));
   }
 };
 

@@ -7,6 +7,7 @@
 #include <new>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "eigenformer/core/arena.hpp"
@@ -24,24 +25,34 @@ class Context;
 /// view (a slice, a reshape, one head) is the same view of the gradient of the buffer that it lies in.
 class Tape {
  public:
-  /// From now on dL/d(model) is added to `gradient`, a model of the same shape.
+  /// What a watched gradient holds when the backward pass begins: numbers to add to, or nothing worth keeping.
+  enum class Start { add, overwrite };
+
+  /// From now on dL/d(model) goes to `gradient`, a model of the same shape.
   template <class Model>
-  void watch(const Model& model, Model& gradient) {
-    walk([&](const std::string&, const Leaf&, const auto& value, auto& slope) { watch(value.view(), slope.view()); }, model,
+  void watch(const Model& model, Model& gradient, Start start = Start::add) {
+    walk([&](const std::string&, const Leaf&, const auto& value, auto& slope) { watch(value.view(), slope.view(), start); }, model,
          gradient);
   }
 
-  /// From now on dL/dx is added to `gradient`; both are contiguous.
+  /// From now on dL/dx goes to `gradient`; both are contiguous.
   template <class T, int Rank>
-  void watch(View<T, Rank> x, View<std::remove_const_t<T>, Rank> gradient) {
+  void watch(View<T, Rank> x, View<std::remove_const_t<T>, Rank> gradient, Start start = Start::add) {
     require(x.shape() == gradient.shape() && x.contiguous() && gradient.contiguous(), "tape", "value ", x.shape(),
             " and gradient ", gradient.shape(), " must have the same shape, without gaps");
-    const Buffer buffer{bytes_of(x.data()), static_cast<std::size_t>(x.size()) * sizeof(T), reinterpret_cast<std::byte*>(gradient.data()), true};
+    const Buffer buffer{bytes_of(x.data()), static_cast<std::size_t>(x.size()) * sizeof(T), reinterpret_cast<std::byte*>(gradient.data()), true,
+                        start == Start::overwrite};
     for (const Buffer& other : buffers_)
       require(other.begin == buffer.begin ? other.bytes == buffer.bytes
                                           : other.begin + other.bytes <= buffer.begin || buffer.begin + buffer.bytes <= other.begin,
               "tape", "a value of ", x.shape(), " overlaps another one that is watched or recorded");
     insert(buffer);
+  }
+
+  /// Forgets everything; its memory is kept.
+  void forget() {
+    clear();
+    buffers_.clear();
   }
 
   /// Forgets what was computed, not what is watched.
@@ -69,6 +80,7 @@ class Tape {
     std::size_t bytes;
     std::byte* gradient;
     bool watched;
+    bool fresh;  // the first contribution overwrites
   };
   struct Node {
     Node* previous;
@@ -132,7 +144,7 @@ class Context {
   template <class T, int Rank>
   View<T, Rank> output(Shape<Rank> shape) {
     const View<T, Rank> y = arena.allocate<T>(shape);
-    if (tape) tape->insert({Tape::bytes_of(y.data()), static_cast<std::size_t>(y.size()) * sizeof(T), nullptr, false});
+    if (tape) tape->insert({Tape::bytes_of(y.data()), static_cast<std::size_t>(y.size()) * sizeof(T), nullptr, false, true});
     return y;
   }
 
@@ -164,16 +176,14 @@ class Context {
   Gradient<std::remove_const_t<T>, Rank> gradient(View<T, Rank> x) {
     Tape::Buffer* const buffer = x ? tape->find(x.data()) : nullptr;
     if (!buffer) return {};
-    const bool first = !buffer->gradient;
+    const bool first = std::exchange(buffer->fresh, false);
     const bool whole = x.contiguous() && static_cast<std::size_t>(x.size()) * sizeof(T) == buffer->bytes;
     for (int axis = 0; axis < Rank; ++axis)
       require(x.extent(axis) <= 1 || x.stride(axis) != 0, "tape", "a view of ", x.shape(), " that repeats its elements along axis ", axis,
               " has no gradient: copy it first");
     tape->reached_ |= buffer->watched;
-    if (first) {
-      buffer->gradient = static_cast<std::byte*>(arena.allocate_bytes(buffer->bytes));
-      if (!whole) std::memset(buffer->gradient, 0, buffer->bytes);
-    }
+    if (!buffer->gradient) buffer->gradient = static_cast<std::byte*>(arena.allocate_bytes(buffer->bytes));
+    if (first && !whole) std::memset(buffer->gradient, 0, buffer->bytes);
     return {same_view(x, *buffer), !(first && whole)};
   }
 
@@ -181,7 +191,7 @@ class Context {
   template <class T, int Rank>
   View<std::remove_const_t<T>, Rank> gradient_so_far(View<T, Rank> x) {
     Tape::Buffer* const buffer = tape->find(x.data());
-    return buffer && buffer->gradient ? same_view(x, *buffer) : View<std::remove_const_t<T>, Rank>();
+    return buffer && buffer->gradient && !buffer->fresh ? same_view(x, *buffer) : View<std::remove_const_t<T>, Rank>();
   }
 
   /// Without a tape: runs f, which returns a view of `shape`, and keeps nothing of it but that result.
@@ -201,6 +211,8 @@ class Context {
   void replay() {
     for (Tape::Node* node = tape->last_; node; node = node->previous) node->run(*node, *this);
     tape->last_ = nullptr;
+    for (Tape::Buffer& buffer : tape->buffers_)  // what the result does not depend on
+      if (buffer.watched && std::exchange(buffer.fresh, false)) std::memset(buffer.gradient, 0, buffer.bytes);
   }
 
  private:

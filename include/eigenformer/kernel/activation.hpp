@@ -24,6 +24,8 @@ struct Identity {
 
 /// max(x, 0); the slope at 0 is 0.
 struct Relu {
+  static constexpr bool idempotent = true;  // its value tells its slope: nothing else need be kept
+
   template <class V>
   static V value(V x) {
     return maximum(x, V(0));
@@ -199,37 +201,22 @@ void gate_backward(const Threads& threads, ConstView<T, 2> gate, ConstView<T, 2>
   });
 }
 
-/// The end of a product: adds bias (N), which may be null, keeps that sum if `kept` is given, and applies the activation.
+/// The end of a product: adds bias (N), keeps that sum in `kept`, applies the activation, and adds the residual (M, N); all
+/// three may be null.
 template <class Activation, class T>
 struct ActivatedBias {
   const T* bias;
   View<T, 2> kept{};
+  ConstView<T, 2> residual{};
 
   void operator()(Index row, Index column, T* out, Index count) const {
     T* const keep = kept ? kept.row(row) + column : nullptr;
+    const T* const by = residual ? residual.row(row) + column : nullptr;
     for_vectors<T>(count, [&](Index i, auto n) {
       const Vec<T> sum = bias ? load(out + i, n) + load(bias + column + i, n) : load(out + i, n);
       if (keep) store(keep + i, sum, n);
-      store(out + i, Activation::value(sum), n);
-    });
-  }
-};
-
-/// The end of the second product of a gated pair: adds bias (N), which may be null, keeps that sum if `kept` is given, and
-/// multiplies it by activation(gate (M, N)).
-template <class Activation, class T>
-struct GatedBias {
-  const T* bias;
-  ConstView<T, 2> gate;
-  View<T, 2> kept{};
-
-  void operator()(Index row, Index column, T* out, Index count) const {
-    const T* const by = gate.row(row) + column;
-    T* const keep = kept ? kept.row(row) + column : nullptr;
-    for_vectors<T>(count, [&](Index i, auto n) {
-      const Vec<T> sum = bias ? load(out + i, n) + load(bias + column + i, n) : load(out + i, n);
-      if (keep) store(keep + i, sum, n);
-      store(out + i, Activation::value(load(by + i, n)) * sum, n);
+      const Vec<T> value = Activation::value(sum);
+      store(out + i, by ? value + load(by + i, n) : value, n);
     });
   }
 };

@@ -7,8 +7,9 @@
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/kernel/row.hpp"
+#include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel {
+namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
 inline constexpr Index flat_grain = 16384;  // elements of a piece
 
@@ -28,12 +29,15 @@ void adam_step(const Threads& threads, const AdamStep& step, Index count, T* wei
   const T scale = static_cast<T>(step.gradient_scale), keep = static_cast<T>(1 - step.learning_rate * step.decay);
   const T rate = static_cast<T>(step.learning_rate / step.correction1), root = static_cast<T>(1 / std::sqrt(step.correction2));
   threads.parallel_for(count, flat_grain, [&](Index begin, Index end) {
-    const Index size = end - begin;
-    auto w = row_map(weight + begin, size), m = row_map(first + begin, size), v = row_map(second + begin, size);
-    const auto g = row_map(gradient + begin, size);
-    m = beta1 * m + (rest1 * scale) * g;
-    v = beta2 * v + rest2 * (scale * g).square();
-    w = keep * w - rate * m / (root * v.sqrt() + epsilon);
+    for_vectors<T>(end - begin, [&](Index offset, auto n) {
+      using V = Vec<T>;
+      const Index i = begin + offset;
+      const V g = load(gradient + i, n) * V(scale);
+      const V m = fma(load(first + i, n), V(beta1), g * V(rest1)), v = fma(load(second + i, n), V(beta2), g * g * V(rest2));
+      store(first + i, m, n);
+      store(second + i, v, n);
+      store(weight + i, fma(load(weight + i, n), V(keep), V(-rate) * m / fma(square_root(v), V(root), V(epsilon))), n);
+    });
   });
 }
 
@@ -49,4 +53,4 @@ double squared_norm(const Threads& threads, Arena& arena, Index count, const T* 
   return sum;
 }
 
-}  // namespace eigenformer::kernel
+}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD

@@ -5,8 +5,9 @@
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/kernel/row.hpp"
+#include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel {
+namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
 /// y (R, D) = scale · table (V, D) at ids (R), which must be in [0, V).
 template <class T>
@@ -29,4 +30,4 @@ void embedding_backward(const Threads& threads, ConstView<Id, 1> ids, ConstView<
   });
 }
 
-}  // namespace eigenformer::kernel
+}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD

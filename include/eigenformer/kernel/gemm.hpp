@@ -152,8 +152,12 @@ void pack_panel_transposed(const T* w, Index w_stride, Index count, Index depth,
 /// One panel of B as it lies: `depth` rows of `count` ≤ Tile width elements; zero beyond.
 template <class T>
 void pack_panel(const T* b, Index b_stride, Index count, Index depth, T* to) {
-  constexpr Index width = Tile<T>::width;
+  constexpr Index width = Tile<T>::width, lanes = Vec<T>::lanes;
   for (Index k = 0; k < depth; ++k, to += width) {
+    if (count == width) {
+      unroll<Tile<T>::vectors>([&](auto v) EIGENFORMER_INLINE_LAMBDA { Vec<T>::load(b + k * b_stride + v * lanes).store(to + v * lanes); });
+      continue;
+    }
     std::memcpy(to, b + k * b_stride, static_cast<std::size_t>(count) * sizeof(T));
     std::fill_n(to + count, width - count, T{0});
   }
@@ -292,10 +296,10 @@ void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, Con
   else linear_forward_then<T>(threads, arena, x, weight, panels, y, NoFinish{});
 }
 
-/// dx (M, In) ← dy (M, Out) · weight (Out, In)
-template <class T>
-void linear_backward_input(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> weight, Gradient<T, 2> dx) {
-  if (dx) multiply(threads, arena, Left<T>{dy.data(), dy.rows(), dy.width(), dy.stride(0)}, PlainRight<T>{weight}, dx.view, dx.add, NoFinish{});
+/// dx (M, In) ← dy (M, Out) · weight (Out, In), then finish on every piece of a row.
+template <class T, class Finish = NoFinish>
+void linear_backward_input(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> weight, Gradient<T, 2> dx, Finish&& finish = {}) {
+  if (dx) multiply(threads, arena, Left<T>{dy.data(), dy.rows(), dy.width(), dy.stride(0)}, PlainRight<T>{weight}, dx.view, dx.add, finish);
 }
 
 /// dweight (Out, In) ← dyᵀ · x; dbias (Out) ← Σ over rows of dy

@@ -24,10 +24,13 @@ double cross_entropy_forward(const Threads& threads, Arena& arena, ConstView<T, 
     for (Index i = begin; i < end; ++i) {
       losses[i] = 0;
       if (targets[i] == ignore) continue;
-      const auto row = row_map(logits.row(i), width);
-      totals[i] = softmax_sum(logits.row(i), width);
-      const double at_target = static_cast<double>(row[targets[i]]);
-      const double mean = smoothing > 0 ? static_cast<double>((row - row[targets[i]]).sum()) / static_cast<double>(width) : 0;
+      const T* const row = logits.row(i);
+      const T reference = row[targets[i]];
+      totals[i] = softmax_sum(row, width, [](auto...) {});
+      const double at_target = static_cast<double>(reference);
+      const double mean = smoothing > 0 ? static_cast<double>(sum_vectors<T>(width, [&](Index j, auto n) { return load(row + j, n, reference) - Vec<T>(reference); })) /
+                                              static_cast<double>(width)
+                                        : 0;
       losses[i] = totals[i].log_sum_exp() - at_target - smoothing * mean;
     }
   });
@@ -51,8 +54,9 @@ void cross_entropy_backward(const Threads& threads, ConstView<T, 2> logits, Cons
         if (!dlogits.add) std::fill_n(out, width, T{0});
         continue;
       }
+      const T* const row = logits.row(i);
       for_vectors<T>(width, [&](Index j, auto count) {
-        const Vec<T> slope = (totals[i].probability(load(logits.row(i) + j, count)) - Vec<T>(everywhere)) * Vec<T>(scale);
+        const Vec<T> slope = (totals[i].probability(load(row + j, count)) - Vec<T>(everywhere)) * Vec<T>(scale);
         store(out + j, dlogits.add ? load(out + j, count) + slope : slope, count);
       });
       out[targets[i]] -= scale * at_target;

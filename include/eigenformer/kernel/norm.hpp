@@ -1,89 +1,142 @@
-// Layer normalisation (Ba, Kiros, Hinton 2016): y = (x − mean) / √(variance + ε) ∘ weight + bias, over the last axis.
+// Normalisation over the last axis, alone or of a residual sum:
+//   layer norm (Ba, Kiros, Hinton 2016): (x − mean) / √(variance + ε) ∘ weight + bias
+//   RMS norm (Zhang and Sennrich 2019):  x / √(mean of x² + ε) ∘ weight
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "eigenformer/core/arena.hpp"
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
+#include "eigenformer/kernel/dropout.hpp"
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
 namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
-/// What the forward pass keeps of a row: its mean as an unevaluated sum, and 1/√(variance + ε).
+enum class NormKind { layer, rms };
+
+/// What the forward pass keeps of a row: its mean as an unevaluated sum (0 for an RMS norm), and 1/√(… + ε).
 template <class T>
 struct RowStatistics {
   T mean, mean_rest, scale;
 
   /// (x − mean)·scale, exact to rounding even when the mean is large against the spread.
-  Vec<T> normalized(Vec<T> x) const { return ((x - Vec<T>(mean)) - Vec<T>(mean_rest)) * Vec<T>(scale); }
+  template <NormKind Kind>
+  Vec<T> normalized(Vec<T> x) const {
+    if constexpr (Kind == NormKind::layer) x = (x - Vec<T>(mean)) - Vec<T>(mean_rest);
+    return x * Vec<T>(scale);
+  }
 };
 
-/// Mean and variance by the corrected two-pass method (Chan, Golub, LeVeque 1983).
-template <class T>
+/// Mean and variance by the corrected two-pass method (Chan, Golub, LeVeque 1983); or the mean square.
+template <NormKind Kind, class T>
 RowStatistics<T> row_statistics(const T* x, Index width, double epsilon) {
   if (width == 0) return {0, 0, 0};
-  const T count = static_cast<T>(width), mean = sum_vectors<T>(width, [&](Index j, auto n) { return load(x + j, n); }) / count;
-  const auto [first, second] = sum_vectors<T, 2>(width, [&](Index j, auto n) {
-    const Vec<T> centred = load(x + j, n, mean) - Vec<T>(mean);
-    return std::array{centred, centred * centred};
-  });
-  const T rest = first / count, variance = (std::max)(second / count - rest * rest, T{0});
-  return {mean, rest, 1 / std::sqrt(variance + static_cast<T>(epsilon))};
+  const T count = static_cast<T>(width);
+  if constexpr (Kind == NormKind::rms) {
+    const T square = sum_vectors<T>(width, [&](Index j, auto n) {
+      const Vec<T> at = load(x + j, n);
+      return at * at;
+    });
+    return {0, 0, 1 / std::sqrt(square / count + static_cast<T>(epsilon))};
+  } else {
+    const T mean = sum_vectors<T>(width, [&](Index j, auto n) { return load(x + j, n); }) / count;
+    const auto [first, second] = sum_vectors<T, 2>(width, [&](Index j, auto n) {
+      const Vec<T> centred = load(x + j, n, mean) - Vec<T>(mean);
+      return std::array{centred, centred * centred};
+    });
+    const T rest = first / count, variance = (std::max)(second / count - rest * rest, T{0});
+    return {mean, rest, 1 / std::sqrt(variance + static_cast<T>(epsilon))};
+  }
 }
 
-/// x, y (R, D); weight, bias (D), either may be null; statistics (R) is filled for the backward pass.
+/// Learned factors and summands (D), either may be null; `offset` is added to the factors (1 for Gemma's 1 + γ).
 template <class T>
-void layer_norm_forward(const Threads& threads, ConstView<T, 2> x, ConstView<T, 1> weight, ConstView<T, 1> bias, double epsilon,
-                        View<T, 2> y, View<RowStatistics<T>, 1> statistics) {
-  const Index width = x.width();
-  threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
+struct Affine {
+  ConstView<T, 1> weight{}, bias{};
+  T offset = 0;
+
+  Vec<T> factor(Index j, auto n) const { return load(weight.data() + j, n) + Vec<T>(offset); }
+  Vec<T> apply(Vec<T> x, Index j, auto n) const {
+    if (weight) x = x * factor(j, n);
+    return bias ? x + load(bias.data() + j, n) : x;
+  }
+};
+
+/// What is normalised: x, or the sum x + dropout(update) if there is an update.
+template <class T>
+struct NormInput {
+  ConstView<T, 2> x, update{};
+  Dropout dropout{};
+};
+
+/// y ← norm(in), all (R, D); statistics (R) for the backward pass. The sum, if it is one, is kept in `sum` unless that is null.
+template <NormKind Kind, class T>
+void norm_forward(const Threads& threads, const NormInput<T>& in, const Affine<T>& affine, double epsilon, View<T, 2> y,
+                  View<RowStatistics<T>, 1> statistics, View<T, 2> sum = {}) {
+  const Index width = in.x.width();
+  threads.parallel_for(in.x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
-      const RowStatistics<T> row = statistics[i] = row_statistics(x.row(i), width, epsilon);
-      for_vectors<T>(width, [&](Index j, auto n) {
-        Vec<T> out = row.normalized(load(x.row(i) + j, n));
-        if (weight) out = out * load(weight.data() + j, n);
-        if (bias) out = out + load(bias.data() + j, n);
-        store(y.row(i) + j, out, n);
-      });
+      const T* row = in.x.row(i);
+      if (in.update) {
+        T* const total = sum ? sum.row(i) : y.row(i);
+        const T *const x = row, *const update = in.update.row(i);
+        if (in.dropout)
+          in.dropout.template for_row<T>(i, width, [&](Index j, auto n, Vec<T> factor) { store(total + j, load(x + j, n) + surviving(load(update + j, n), factor), n); });
+        else for_vectors<T>(width, [&](Index j, auto n) { store(total + j, load(x + j, n) + load(update + j, n), n); });
+        row = total;
+      }
+      const RowStatistics<T> at = statistics[i] = row_statistics<Kind>(row, width, epsilon);
+      T* const out = y.row(i);
+      for_vectors<T>(width, [&](Index j, auto n) { store(out + j, affine.apply(at.template normalized<Kind>(load(row + j, n)), j, n), n); });
     }
   });
 }
 
-template <class T>
-void layer_norm_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 1> weight,
-                         View<RowStatistics<T>, 1> statistics, ConstView<T, 2> dy, Gradient<T, 2> dx, Gradient<T, 1> dweight,
-                         Gradient<T, 1> dbias) {
-  const Index width = x.width(), grain = row_grain(width), pieces = (x.rows() + grain - 1) / grain;
+/// dx ← dL/dx of the rows x that were normalised, given dy; likewise of weight and bias.
+template <NormKind Kind, class T>
+void norm_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const Affine<T>& affine, View<RowStatistics<T>, 1> statistics,
+                   ConstView<T, 2> dy, Gradient<T, 2> dx, Gradient<T, 1> dweight, Gradient<T, 1> dbias) {
+  const Index width = x.width(), grain = 4 * row_grain(width), pieces = (x.rows() + grain - 1) / grain;
   const T count = static_cast<T>(width);
+  const auto scratch = arena.scratch();
   const auto sums = arena.allocate<T>(Shape{pieces, Index{2}, width});  // of weight and bias, a row per piece
   threads.parallel_for(x.rows(), grain, [&](Index begin, Index end) {
     T *const weight_sum = &sums(begin / grain, 0, 0), *const bias_sum = weight_sum + width;
     std::fill_n(weight_sum, 2 * width, T{0});
     for (Index i = begin; i < end; ++i) {
       const RowStatistics<T> row = statistics[i];
-      const auto normal = [&](Index j, auto n) { return row.normalized(load(x.row(i) + j, n, row.mean)); };
+      const T *const in = x.row(i), *const dout = dy.row(i);
+      const auto normal = [&](Index j, auto n) { return row.template normalized<Kind>(load(in + j, n, row.mean)); };
       const auto slope = [&](Index j, auto n) {
-        const Vec<T> out = load(dy.row(i) + j, n);
-        return weight ? out * load(weight.data() + j, n) : out;
+        const Vec<T> out = load(dout + j, n);
+        return affine.weight ? out * affine.factor(j, n) : out;
       };
-      for_vectors<T>(width, [&](Index j, auto n) {
-        const Vec<T> out = load(dy.row(i) + j, n);
-        store(weight_sum + j, fma(out, normal(j, n), load(weight_sum + j, n)), n);
-        store(bias_sum + j, load(bias_sum + j, n) + out, n);
-      });
-      if (!dx) continue;
+      const auto collect = [&](Index j, auto n, Vec<T> at) {
+        const Vec<T> out = load(dout + j, n);
+        if (dweight) store(weight_sum + j, fma(out, at, load(weight_sum + j, n)), n);
+        if (dbias) store(bias_sum + j, load(bias_sum + j, n) + out, n);
+      };
+      if (!dx) {
+        for_vectors<T>(width, [&](Index j, auto n) { collect(j, n, normal(j, n)); });
+        continue;
+      }
       const auto [total, along] = sum_vectors<T, 2>(width, [&](Index j, auto n) {
-        const Vec<T> s = slope(j, n);
-        return std::array{s, s * normal(j, n)};
+        const Vec<T> s = slope(j, n), at = normal(j, n);
+        collect(j, n, at);
+        return std::array{s, s * at};
       });
-      const Vec<T> mean_slope(total / count), mean_along(along / count);
+      const Vec<T> mean_slope(Kind == NormKind::layer ? total / count : T{0}), mean_along(along / count);
+      T* const to = dx.row(i);
       for_vectors<T>(width, [&](Index j, auto n) {
-        const Vec<T> out = (slope(j, n) - mean_slope - normal(j, n) * mean_along) * Vec<T>(row.scale);
-        store(dx.row(i) + j, dx.add ? load(dx.row(i) + j, n) + out : out, n);
+        Vec<T> out = slope(j, n) - normal(j, n) * mean_along;
+        if constexpr (Kind == NormKind::layer) out = out - mean_slope;
+        out = out * Vec<T>(row.scale);
+        store(to + j, dx.add ? load(to + j, n) + out : out, n);
       });
     }
   });

@@ -21,14 +21,21 @@ struct SoftmaxSum {
   Vec<T> probability(Vec<T> x) const { return exp(x - Vec<T>(largest)) * Vec<T>(1 / sum); }
 };
 
-/// The row must not be empty.
-template <class T>
-SoftmaxSum<T> softmax_sum(const T* x, Index width) {
-  Vec<T> most(x[0]), total(T{0});
-  for_vectors<T>(width, [&](Index j, auto count) { most = maximum(most, load(x + j, count, x[0])); });
-  const T top = largest(most);
-  for_vectors<T>(width, [&](Index j, auto count) { total = total + exp(load(x + j, count, -std::numeric_limits<T>::infinity()) - Vec<T>(top)); });
-  return {top, sum(total)};
+/// The row must not be empty. `each(j, n, e)` gets every exp(x − largest), a vector at a time.
+template <class T, class F>
+SoftmaxSum<T> softmax_sum(const T* x, Index width, F&& each) {
+  Vec<T> most[4] = {x[0], x[0], x[0], x[0]};
+  Index i = 0;
+  for (; i + 4 * Vec<T>::lanes <= width; i += 4 * Vec<T>::lanes)
+    unroll<4>([&](auto c) EIGENFORMER_INLINE_LAMBDA { most[c] = maximum(most[c], Vec<T>::load(x + i + c * Vec<T>::lanes)); });
+  for_vectors<T>(width - i, [&](Index j, auto n) { most[0] = maximum(most[0], load(x + i + j, n, x[0])); });
+  const T top = largest(maximum(maximum(most[0], most[1]), maximum(most[2], most[3])));
+  const T sum = sum_vectors<T>(width, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+    const Vec<T> e = exp(load(x + j, n, -std::numeric_limits<T>::infinity()) - Vec<T>(top));
+    each(j, n, e);
+    return e;
+  });
+  return {top, sum};
 }
 
 /// y = exp(x) / Σ exp(x), all (R, V)
@@ -38,8 +45,10 @@ void softmax_forward(const Threads& threads, ConstView<T, 2> x, View<T, 2> y) {
   if (width == 0) return;
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
-      const auto total = softmax_sum(x.row(i), width);
-      for_vectors<T>(width, [&](Index j, auto count) { store(y.row(i) + j, total.probability(load(x.row(i) + j, count)), count); });
+      T* const out = y.row(i);
+      const auto total = softmax_sum(x.row(i), width, [&](Index j, auto n, Vec<T> e) EIGENFORMER_INLINE_LAMBDA { store(out + j, e, n); });
+      const Vec<T> factor(1 / total.sum);
+      for_vectors<T>(width, [&](Index j, auto n) { store(out + j, load(out + j, n) * factor, n); });
     }
   });
 }
@@ -65,7 +74,7 @@ void log_softmax_forward(const Threads& threads, ConstView<T, 2> x, View<T, 2> y
   if (width == 0) return;
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
-      const auto total = softmax_sum(x.row(i), width);
+      const auto total = softmax_sum(x.row(i), width, [](auto...) {});
       row_map(y.row(i), width) = (row_map(x.row(i), width) - total.largest) - std::log(total.sum);
     }
   });

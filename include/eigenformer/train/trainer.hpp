@@ -63,7 +63,7 @@ class Trainer {
   }
 
   Index steps() const { return static_cast<Index>(counters(0)); }
-  const Model& gradient() const { return gradient_; }  ///< of the summed loss, so far
+  const Model& gradient() const { return gradient_; }  ///< of the summed loss, since the last step; any numbers before that
 
   /// Adds the gradient of one (micro-)batch; loss(ctx, model) computes it, with the model and context that it is given, and
   /// returns a Loss. Several calls before a step() make one batch of all their tokens. Ids, lengths and masks may be
@@ -76,8 +76,8 @@ class Trainer {
     const auto unless_counted = finally([&] {
       if (!counted) random_ = before;  // as if the call had not been
     });
-    tape_ = {};
-    tape_.watch(model, gradient_);  // every time: the model may have been assigned to
+    tape_.forget();
+    tape_.watch(model, gradient_, pending_ ? Tape::Start::add : Tape::Start::overwrite);  // every time: the model may have been assigned to
     const auto clean = finally([&] { ctx_.reset(); });
     const Loss result = loss(ctx_, std::as_const(model));
     if (result.tokens == 0) return;
@@ -114,7 +114,6 @@ class Trainer {
 
   /// Forgets what was accumulated since the last step; also after an accumulate() whose backward pass threw.
   void discard() {
-    set_zero(gradient_);
     loss_ = 0;
     tokens_ = 0;
     pending_ = false;

@@ -3,7 +3,7 @@
 
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/linear.hpp"
-#include "eigenformer/op/activation.hpp"
+#include "eigenformer/op/feed_forward.hpp"
 
 namespace eigenformer {
 
@@ -14,6 +14,8 @@ struct MlpConfig {
 
 template <Real T = float, class Activation = Relu>
 struct Mlp {
+  using Config = MlpConfig;
+
   Linear<T> up;    // (F, D)
   Linear<T> down;  // (D, F)
 
@@ -26,7 +28,9 @@ struct Mlp {
   }
 
   /// x (B, N, D) → (B, N, D)
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const { return down(ctx, op::activated_linear<Activation>(ctx, x, up.weight, up.bias)); }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const {
+    return op::mlp<Activation, T>(ctx, x, {up.weight, up.bias}, {down.weight, down.bias});
+  }
 };
 
 }  // namespace eigenformer

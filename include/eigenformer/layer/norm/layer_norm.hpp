@@ -2,27 +2,30 @@
 #pragma once
 
 #include "eigenformer/core/visit.hpp"
-#include "eigenformer/op/layer_norm.hpp"
+#include "eigenformer/op/norm.hpp"
 
 namespace eigenformer {
 
 struct LayerNormConfig {
   Index width = 0;
   double epsilon = 1e-5;
+  bool weight = true;  ///< learned factors
+  bool bias = true;    ///< learned summands
 };
 
 template <Real T = float>
 struct LayerNorm {
   using Config = LayerNormConfig;
 
-  Tensor<T, 1> weight;  // (D)
-  Tensor<T, 1> bias;    // (D)
+  Tensor<T, 1> weight;  // (D), or none
+  Tensor<T, 1> bias;    // (D), or none
   double epsilon;
 
   explicit LayerNorm(const LayerNormConfig& config) : epsilon(config.epsilon) {
     require(config.width > 0, "layer_norm", "width ", config.width, " is not positive");
     require(config.epsilon >= 0, "layer_norm", "epsilon ", config.epsilon, " is negative");
-    weight = bias = Tensor<T, 1>(Shape{config.width});
+    if (config.weight) weight = Tensor<T, 1>(Shape{config.width});
+    if (config.bias) bias = Tensor<T, 1>(Shape{config.width});
   }
 
   static void visit(auto&& f, auto&... m) {
@@ -31,8 +34,13 @@ struct LayerNorm {
   }
 
   /// x (…, D) → (…, D)
-  ConstView<T, 2> operator()(Context& ctx, ConstView<T, 2> x) const { return op::layer_norm(ctx, x, weight, bias, epsilon); }
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const { return op::layer_norm(ctx, x, weight, bias, epsilon); }
+  ConstView<T, 2> operator()(Context& ctx, ConstView<T, 2> x) const { return op::norm<NormKind::layer>(ctx, x, {weight, bias}, epsilon); }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const { return op::norm<NormKind::layer>(ctx, x, {weight, bias}, epsilon); }
+
+  /// norm(x + dropout(update)): both (B, N, D) → (B, N, D)
+  ConstView<T, 3> of_residual(Context& ctx, ConstView<T, 3> x, ConstView<T, 3> update, double dropout) const {
+    return op::residual_norm<NormKind::layer>(ctx, x, update, dropout, {weight, bias}, epsilon);
+  }
 };
 
 }  // namespace eigenformer

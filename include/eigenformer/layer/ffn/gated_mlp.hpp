@@ -1,0 +1,55 @@
+// The gated feed-forward network: (activation(x·Wgᵀ) ∘ (x·Wuᵀ))·Wdᵀ (Dauphin et al. 2017; Shazeer 2020):
+// GLU with Sigmoid, ReGLU with Relu, GeGLU with Gelu, SwiGLU with Silu
+#pragma once
+
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/layer/linear.hpp"
+#include "eigenformer/op/feed_forward.hpp"
+
+namespace eigenformer {
+
+struct GatedMlpConfig {
+  Index width = 512, hidden = 1365;
+  bool bias = false;
+};
+
+/// The hidden width at which a gated network has as many weights as a plain one of `hidden`: 2/3 of it, rounded up to a multiple.
+inline Index gated_hidden(Index hidden, Index multiple = 1) {
+  require(hidden > 0 && multiple > 0, "gated_hidden", "hidden width ", hidden, " and multiple ", multiple, " must be positive");
+  return (2 * hidden / 3 + multiple - 1) / multiple * multiple;
+}
+
+template <Real T = float, class Activation = Silu>
+struct GatedMlp {
+  using Config = GatedMlpConfig;
+
+  Linear<T> gate;  // (F, D)
+  Linear<T> up;    // (F, D)
+  Linear<T> down;  // (D, F)
+
+  explicit GatedMlp(const GatedMlpConfig& config)
+      : gate({config.width, config.hidden, config.bias}), up({config.width, config.hidden, config.bias}),
+        down({config.hidden, config.width, config.bias}) {}
+
+  static void visit(auto&& f, auto&... m) {
+    f("gate", m.gate...);
+    f("up", m.up...);
+    f("down", m.down...);
+  }
+
+  /// x (B, N, D) → (B, N, D)
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const {
+    return op::gated_mlp<Activation, T>(ctx, x, {gate.weight, gate.bias}, {up.weight, up.bias}, {down.weight, down.bias});
+  }
+};
+
+template <Real T = float>
+using Glu = GatedMlp<T, Sigmoid>;
+template <Real T = float>
+using ReGlu = GatedMlp<T, Relu>;
+template <Real T = float>
+using GeGlu = GatedMlp<T, Gelu>;
+template <Real T = float>
+using SwiGlu = GatedMlp<T, Silu>;
+
+}  // namespace eigenformer

@@ -1,0 +1,47 @@
+// y = x / √(mean of x² + ε) ∘ (offset + weight) over the last axis (Zhang and Sennrich 2019)
+#pragma once
+
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/op/norm.hpp"
+
+namespace eigenformer {
+
+struct RmsNormConfig {
+  Index width = 0;
+  double epsilon = 1e-6;
+  bool weight = true;     ///< learned factors
+  bool one_plus = false;  ///< factors 1 + weight, which then begins at 0 (Gemma Team 2024)
+};
+
+template <Real T = float>
+struct RmsNorm {
+  using Config = RmsNormConfig;
+
+  Tensor<T, 1> weight;  // (D), or none
+  double epsilon;
+  bool one_plus;
+
+  explicit RmsNorm(const RmsNormConfig& config) : epsilon(config.epsilon), one_plus(config.one_plus) {
+    require(config.width > 0, "rms_norm", "width ", config.width, " is not positive");
+    require(config.epsilon >= 0, "rms_norm", "epsilon ", config.epsilon, " is negative");
+    if (config.weight) weight = Tensor<T, 1>(Shape{config.width});
+  }
+
+  static void visit(auto&& f, auto& first, auto&... rest) {
+    f(Leaf{"weight", first.one_plus ? Init::zeros : Init::ones}, first.weight, rest.weight...);
+  }
+
+  /// x (…, D) → (…, D)
+  ConstView<T, 2> operator()(Context& ctx, ConstView<T, 2> x) const { return op::norm<NormKind::rms>(ctx, x, weights(), epsilon); }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const { return op::norm<NormKind::rms>(ctx, x, weights(), epsilon); }
+
+  /// norm(x + dropout(update)): both (B, N, D) → (B, N, D)
+  ConstView<T, 3> of_residual(Context& ctx, ConstView<T, 3> x, ConstView<T, 3> update, double dropout) const {
+    return op::residual_norm<NormKind::rms>(ctx, x, update, dropout, weights(), epsilon);
+  }
+
+ private:
+  op::NormWeights<T> weights() const { return {weight, {}, one_plus ? T{1} : T{0}}; }
+};
+
+}  // namespace eigenformer
