@@ -59,44 +59,38 @@ const int registered = [] {
   for (const int threads : {1, 2}) {
     for (const auto& [batch, tokens] : {std::pair<Index, Index>{8, 128}, {1, 512}, {32, 10}})
       add(sized("encoder_forward", batch, tokens, threads), [=, batch = batch, tokens = tokens](benchmark::State& state) {
-        benchmark::DoNotOptimize(peak_flops(threads));
         const auto& model = packed_base();
         const auto x = normal(Shape{batch, tokens, Index{512}});
         Context ctx{Threads(threads)};
-        const double seconds = run(state, [&] {
+        run_flops(state, 6 * base.encoder_layer(static_cast<double>(batch), static_cast<double>(tokens)), threads, [&] {
           ctx.reset();
           model.encoder(ctx, x, Mask{});
         });
-        report_flops(state, 6 * base.encoder_layer(static_cast<double>(batch), static_cast<double>(tokens)), seconds, threads);
       });
     add(sized("full_forward", 8, 128, threads), [=](benchmark::State& state) {
-      benchmark::DoNotOptimize(peak_flops(threads));
       const auto& model = packed_base();
       const auto source = random_ids(8, 128, 1), target = random_ids(8, 128, 2);
       Context ctx{Threads(threads)};
-      const double seconds = run(state, [&] {
+      run_flops(state, whole(8, 128, 128), threads, [&] {
         ctx.reset();
         model(ctx, {.source = source, .target = target});
       });
-      report_flops(state, whole(8, 128, 128), seconds, threads);
     });
     for (const double dropout : {0.0, 0.1})
       for (const auto& [batch, tokens] : {std::pair<Index, Index>{32, 25}, {8, 128}})
         add(sized(dropout > 0 ? "training_step_dropout" : "training_step", batch, tokens, threads), [=, batch = batch, tokens = tokens](benchmark::State& state) {
-          benchmark::DoNotOptimize(peak_flops(threads));
-          auto config = paper_base(vocabulary);
+            auto config = paper_base(vocabulary);
           config.block.dropout = dropout;
           PaperTransformer model(config);
           initialize(model, 1);
           Trainer trainer(std::move(model), {}, Threads(threads));
           const auto source = random_ids(batch, tokens, 1), target = random_ids(batch, tokens, 2), expected = random_ids(batch, tokens, 3);
-          const double seconds = run(state, [&] {
+          run_flops(state, 3 * whole(batch, tokens, tokens), threads, [&] {
             trainer.accumulate([&](Context& ctx, const PaperTransformer& m) {
               return op::cross_entropy(ctx, m(ctx, {.source = source, .target = target}), expected, {.smoothing = 0.1});
             });
             trainer.step();
           });
-          report_flops(state, 3 * whole(batch, tokens, tokens), seconds, threads);
         });
   }
   return 0;

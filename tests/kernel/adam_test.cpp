@@ -95,9 +95,10 @@ TYPED_TEST(AdamKernel, EpsilonIsOutsideTheRoot) {
   using T = TypeParam;
   auto step = at_step(1);
   step.epsilon = 1;
-  T w = 0, g = 3, m = 0, v = 0;
-  kernel::adam_step<T>({}, step, 1, &w, &g, &m, &v);
-  EXPECT_NEAR(static_cast<double>(w), -0.01 * 3 / (3 + 1), 1e-8);
+  const Guarded<T, 1> w(Shape{1}), g(Shape{1}), m(Shape{1}), v(Shape{1});
+  w(0) = m(0) = v(0) = 0, g(0) = 3;
+  kernel::adam_step<T>({}, step, 1, w.view().data(), g.view().data(), m.view().data(), v.view().data());
+  EXPECT_NEAR(static_cast<double>(w(0)), -0.01 * 3 / (3 + 1), 1e-8);
 }
 
 TYPED_TEST(AdamKernel, SquaredNorm) {

@@ -56,8 +56,7 @@ struct Sigmoid {
   }
   template <class V>
   static V slope(V x) {
-    const V y = sigmoid(x);
-    return y * (V(1) - y);
+    return logistic(x).slope;
   }
 };
 
@@ -96,13 +95,13 @@ V gated(V x, double a, double b) {
   return maximum(x, V(-1000)) * sigmoid(bounded * fma(bounded * bounded, V(static_cast<T>(b)), V(static_cast<T>(a))));
 }
 
-/// Its derivative σ(z) + x·z′·σ(z)·(1 − σ(z)), with 1 − σ(z) = e⁻ᶻ·σ(z).
+/// Its derivative σ(z) + x·z′·σ(z)·(1 − σ(z))
 template <class V>
 V gated_slope(V x, double a, double b) {
   using T = decltype(sum(x));
   const V bounded = maximum(minimum(x, V(1000)), V(-1000)), square = bounded * bounded;
-  const V e = exp(V(0) - maximum(bounded * fma(square, V(static_cast<T>(b)), V(static_cast<T>(a))), V(-80))), gate = V(1) / (V(1) + e);
-  return fma(bounded * fma(square, V(static_cast<T>(3 * b)), V(static_cast<T>(a))) * gate, e * gate, gate);
+  const auto gate = logistic(bounded * fma(square, V(static_cast<T>(b)), V(static_cast<T>(a))));
+  return fma(bounded * fma(square, V(static_cast<T>(3 * b)), V(static_cast<T>(a))), gate.slope, gate.value);
 }
 
 }  // namespace detail
@@ -209,6 +208,7 @@ struct ActivatedBias {
   View<T, 2> kept{};
   ConstView<T, 2> residual{};
 
+  void prefetch(Index row, Index column, Index count) const { prefetch_row(residual, row, column, count); }
   void operator()(Index row, Index column, T* out, Index count) const {
     T* const keep = kept ? kept.row(row) + column : nullptr;
     const T* const by = residual ? residual.row(row) + column : nullptr;

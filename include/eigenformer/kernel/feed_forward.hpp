@@ -46,6 +46,7 @@ struct GatedBias {
   ConstView<T, 2> gate;
   View<T, 2> kept{};
 
+  void prefetch(Index row, Index column, Index count) const { prefetch_row(gate, row, column, count); }
   void operator()(Index row, Index column, T* out, Index count) const {
     const T* const by = gate.row(row) + column;
     T* const keep = kept ? kept.row(row) + column : nullptr;
@@ -63,6 +64,7 @@ struct ActivationSlope {
   ConstView<T, 2> sum;
   View<T, 2> hidden;  // null if `sum` is that already
 
+  void prefetch(Index row, Index column, Index count) const { prefetch_row(sum, row, column, count); }
   void operator()(Index row, Index column, T* out, Index count) const {
     const T* const in = sum.row(row) + column;
     T* const again = hidden ? hidden.row(row) + column : nullptr;
@@ -80,6 +82,10 @@ struct GateSlope {
   ConstView<T, 2> gate, up;
   View<T, 2> dup, hidden;
 
+  void prefetch(Index row, Index column, Index count) const {
+    prefetch_row(gate, row, column, count);
+    prefetch_row(up, row, column, count);
+  }
   void operator()(Index row, Index column, T* out, Index count) const {
     const T *const gates = gate.row(row) + column, *const ups = up.row(row) + column;
     T *const to = dup.row(row) + column, *const again = hidden.row(row) + column;

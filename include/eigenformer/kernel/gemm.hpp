@@ -30,6 +30,8 @@ struct Tile {
 inline constexpr Index depth_block = 512;  // a panel's block stays in the second-level cache
 inline constexpr Index row_block = 96;     // a multiple of both tile heights
 inline constexpr Index panel_block = 4;    // panels that one task computes
+template <class T>
+inline constexpr Index cache_line = 64 / static_cast<Index>(sizeof(T));  // elements
 
 /// The right factor B (K, N): panel p holds columns p·width … of all K rows, one row after the other, zero beyond N.
 template <Real T>
@@ -86,16 +88,19 @@ struct TileInput {
   Index row_stride, k_stride;
   const T* b;
   Index b_stride;
+  const T* ahead = nullptr;  // what to bring into the second-level cache meanwhile: depth cache lines from here
 };
 
 /// c (Rows, Vectors·lanes) = [c +] a·b
 template <class T, int Rows, int Vectors>
 void tile(const TileInput<T>& in, T* c, Index c_stride, bool add) {
   using V = Vec<T>;
-  const T *a = in.a, *b = in.b;
+  const T *a = in.a, *b = in.b, *ahead = in.ahead ? in.ahead : in.a;
+  const Index step = in.ahead ? cache_line<T> : 0;
   V sums[static_cast<std::size_t>(Rows * Vectors)];
   unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA { sums[n] = V(T{0}); });
-  for (Index k = in.depth; k > 0; --k, a += in.k_stride, b += in.b_stride) {
+  for (Index k = in.depth; k > 0; --k, a += in.k_stride, b += in.b_stride, ahead += step) {
+    prefetch_far(ahead);
     V right[static_cast<std::size_t>(Vectors)];
     unroll<Vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
       right[j] = V::load(b + j * V::lanes);
@@ -211,6 +216,12 @@ struct Right {
 
   Index panels() const { return (width + Tile<T>::width - 1) / Tile<T>::width; }
   Index columns(Index panel) const { return (std::min)(Tile<T>::width, width - panel * Tile<T>::width); }
+  /// The packed block after this one, in the order of multiply(); null if it is not packed or there is none.
+  const T* next(Index panel, Index k, Index first, Index last) const {
+    if (!packed) return nullptr;
+    if (panel + 1 < last) return packed->at(panel + 1, k);
+    return k + depth_block < depth ? packed->at(first, k + depth_block) : last < panels() ? packed->at(last, 0) : nullptr;
+  }
   const T* block(Index panel, Index k, Index count, T* to) const {
     const Index first = panel * Tile<T>::width;
     if (packed) return packed->at(panel, k);
@@ -223,7 +234,7 @@ struct Right {
 }  // namespace detail
 
 /// C (M, N) = [C +] A·B, then finish(row, column, pointer, count) on every finished piece of a row of C. B is Panels,
-/// TransposedRight or PlainRight.
+/// TransposedRight or PlainRight. What a finish reads it may ask for ahead in prefetch(row, column, count).
 template <class T, class B, class Finish>
 void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b, View<T, 2> c, bool add, Finish&& finish) {
   constexpr Index width = Tile<T>::width;
@@ -234,6 +245,7 @@ void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b
   const Index row_tasks = (groups.blocks() + row_blocks_at_once - 1) / row_blocks_at_once;
   const Index panel_tasks = (right.panels() + panels_at_once - 1) / panels_at_once;
   const Index work = (std::min)(a.rows, row_blocks_at_once * row_block) * panels_at_once * width * a.depth;  // of a task
+  constexpr Index lines = (width + cache_line<T> - 1) / cache_line<T>;  // of a row of a panel
   const auto scratch = arena.scratch();
   T* const packed = right.packs ? arena.allocate<T>(threads.count() * depth_block * width) : nullptr;
   threads.parallel_for(row_tasks * panel_tasks, 500000 / (std::max)(work, Index{1}), [&](Index begin, Index end, int slot) {
@@ -246,14 +258,18 @@ void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b
         const bool done = k + depth == a.depth;
         for (Index p = first_panel; p < last_panel; ++p) {
           const T* const panel = right.block(p, k, depth, packed + slot * depth_block * width);
+          const T* const next = right.next(p, k, first_panel, last_panel);
+          Index calls = 0;
           for (Index block = first_block; block < last_block; ++block)
             for (Index g = groups.block_group(block); g < groups.block_group(block + 1); ++g) {
               const Index row = groups.begin(g), rows = groups.begin(g + 1) - row, columns = right.columns(p);
               T* const out = c.row(row) + p * width;
-              for (Index i = 0; i < rows; ++i)
+              for (Index i = 0; i < rows; ++i) {
                 for (Index j = 0; j < columns; j += Vec<T>::lanes) prefetch_to_write(out + i * c.stride(0) + j);
+                if constexpr (requires { finish.prefetch(row, columns, columns); }) finish.prefetch(row + i, p * width, columns);
+              }
               const T* const left = a.blocked ? a.data + (block * a.depth + k) * row_block + row - groups.block_begin(block) : a.data + row * a.row_stride + k;
-              detail::any_tile<T>(rows, {depth, left, a.row_stride, a.blocked ? row_block : 1, panel, width}, out, c.stride(0), add || k > 0, columns);
+              detail::any_tile<T>(rows, {depth, left, a.row_stride, a.blocked ? row_block : 1, panel, width, next && calls++ < lines ? next + (calls - 1) * depth * cache_line<T> : nullptr}, out, c.stride(0), add || k > 0, columns);
               if (done)
                 for (Index i = 0; i < rows; ++i) finish(row + i, p * width, out + i * c.stride(0), columns);
             }

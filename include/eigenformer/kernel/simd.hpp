@@ -113,11 +113,17 @@ EIGENFORMER_INLINE Vec<T> minimum(Vec<T> a, Vec<T> b) {
 /// x where a < b, else 0.
 template <class T>
 EIGENFORMER_INLINE Vec<T> where_less(Vec<T> a, Vec<T> b, Vec<T> x) {
+#ifdef __AVX512F__
+  if constexpr (Vec<T>::lanes == 16) return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.packet, b.packet, _CMP_LT_OQ), x.packet);
+#endif
   return Eigen::internal::pand(Eigen::internal::pcmp_lt(a.packet, b.packet), x.packet);
 }
 /// x where a < b, else y.
 template <class T>
 EIGENFORMER_INLINE Vec<T> choose_less(Vec<T> a, Vec<T> b, Vec<T> x, Vec<T> y) {
+#ifdef __AVX512F__
+  if constexpr (Vec<T>::lanes == 16) return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.packet, b.packet, _CMP_LT_OQ), y.packet, x.packet);
+#endif
   return Eigen::internal::pselect(Eigen::internal::pcmp_lt(a.packet, b.packet), x.packet, y.packet);
 }
 template <class T>
@@ -231,12 +237,6 @@ EIGENFORMER_INLINE Vec<T> exp(Vec<T> x) {
   }
 }
 
-/// 1 / (1 + e⁻ˣ). In float at most 2.5 ULP of error; 0 for x < −88.72, and so for −∞; NaN stays NaN.
-template <class T>
-EIGENFORMER_INLINE Vec<T> sigmoid(Vec<T> x) {
-  return Vec<T>(T{1}) / (Vec<T>(T{1}) + exp(Vec<T>(T{0}) - x));
-}
-
 namespace detail {
 
 /// 1/x for 2⁻¹²⁰ < x < 2¹²⁰; in float at most 1.5 ULP of error.
@@ -252,6 +252,24 @@ EIGENFORMER_INLINE Vec<T> reciprocal(Vec<T> x) {
 }
 
 }  // namespace detail
+
+/// σ(x) = 1 / (1 + e⁻ˣ) and its derivative σ·(1 − σ).
+template <class T>
+struct Logistic {
+  Vec<T> value, slope;
+};
+
+/// In float at most 3 ULP of error; 0 for x < −87.34, and so for −∞; NaN stays NaN.
+template <class T>
+EIGENFORMER_INLINE Logistic<T> logistic(Vec<T> x) {
+  using V = Vec<T>;
+  const V e = exp(V(T{0}) - absolute(x)), high = detail::reciprocal(V(T{1}) + e), low = e * high;
+  return {choose_less(x, V(T{0}), low, high), low * high};
+}
+template <class T>
+EIGENFORMER_INLINE Vec<T> sigmoid(Vec<T> x) {
+  return logistic(x).value;
+}
 
 /// In float at most 3 ULP of error; NaN stays NaN.
 template <class T>
@@ -280,7 +298,7 @@ EIGENFORMER_INLINE Normal<T> normal(Vec<T> x) {
   using V = Vec<T>;
   if constexpr (std::is_same_v<T, float> && V::lanes > 1) {
     // Φ(−t) = e^(−t²/2)·u·P(u) with u = 1/(1 + 0.3 t), as Abramowitz and Stegun 26.2.17, but of degree 9 (relative error 8.8e-8).
-    const V t = absolute(x), u = V(1.0F) / fma(t, V(0.3F), V(1.0F)), power = exp2(t * t * V(-0.72134752F));
+    const V t = absolute(x), u = detail::reciprocal(fma(minimum(t, V(1e4F)), V(0.3F), V(1.0F))), power = exp2(t * t * V(-0.72134752F));
     const V tail = power * u * detail::polynomial(u, {4.4817344e-3F, 1.5426811e-2F, -1.1858739e-1F, 1.6587328e-1F, -2.8249583e-2F,
                                                       1.1878106e-1F, 1.0215631e-1F, 1.2047395e-1F, 1.1964387e-1F});
     return {power * V(0.39894228F), choose_less(x, V(0.0F), tail, V(1.0F) - tail)};
@@ -394,6 +412,14 @@ template <class T>
 EIGENFORMER_INLINE void prefetch_to_write([[maybe_unused]] const T* line) {
 #ifdef __GNUC__
   __builtin_prefetch(line, 1);
+#endif
+}
+
+/// Asks for a cache line that will be read later, into the second-level cache.
+template <class T>
+EIGENFORMER_INLINE void prefetch_far([[maybe_unused]] const T* line) {
+#ifdef __GNUC__
+  __builtin_prefetch(line, 0, 2);
 #endif
 }
 
