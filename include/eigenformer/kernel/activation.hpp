@@ -90,7 +90,7 @@ namespace detail {
 /// x·σ(z) with z = x·(a + b·x²)
 template <class V>
 V gated(V x, double a, double b) {
-  using T = decltype(sum(x));
+  using T = typename V::Scalar;
   const V bounded = maximum(minimum(x, V(1000)), V(-1000));
   return maximum(x, V(-1000)) * sigmoid(bounded * fma(bounded * bounded, V(static_cast<T>(b)), V(static_cast<T>(a))));
 }
@@ -98,7 +98,7 @@ V gated(V x, double a, double b) {
 /// Its derivative σ(z) + x·z′·σ(z)·(1 − σ(z))
 template <class V>
 V gated_slope(V x, double a, double b) {
-  using T = decltype(sum(x));
+  using T = typename V::Scalar;
   const V bounded = maximum(minimum(x, V(1000)), V(-1000)), square = bounded * bounded;
   const auto gate = logistic(bounded * fma(square, V(static_cast<T>(b)), V(static_cast<T>(a))));
   return fma(bounded * fma(square, V(static_cast<T>(3 * b)), V(static_cast<T>(a))), gate.slope, gate.value);
@@ -110,7 +110,7 @@ V gated_slope(V x, double a, double b) {
 struct Silu {
   template <class V>
   static V value(V x) {
-    return detail::gated(x, 1, 0);
+    return maximum(x, V(-1000)) * sigmoid(x);
   }
   template <class V>
   static V slope(V x) {
@@ -153,7 +153,7 @@ void activation_forward(const Threads& threads, ConstView<T, 2> x, View<T, 2> y)
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i)
-      for_vectors<T>(width, [&](Index j, auto n) { store(y.row(i) + j, Activation::value(load(x.row(i) + j, n)), n); });
+      for_lots<T>(width, [&](Index j, auto n) { store(y.row(i) + j, Activation::value(load(x.row(i) + j, n)), n); });
   });
 }
 
@@ -164,8 +164,8 @@ void activation_backward(const Threads& threads, ConstView<T, 2> x, ConstView<T,
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i)
-      for_vectors<T>(width, [&](Index j, auto n) {
-        const Vec<T> slope = load(dy.row(i) + j, n) * Activation::slope(load(x.row(i) + j, n));
+      for_lots<T>(width, [&](Index j, auto n) {
+        const auto slope = load(dy.row(i) + j, n) * Activation::slope(load(x.row(i) + j, n));
         store(dx.row(i) + j, dx.add ? load(dx.row(i) + j, n) + slope : slope, n);
       });
   });
@@ -177,7 +177,7 @@ void gate_forward(const Threads& threads, ConstView<T, 2> gate, ConstView<T, 2> 
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i)
-      for_vectors<T>(width, [&](Index j, auto n) {
+      for_lots<T>(width, [&](Index j, auto n) {
         store(y.row(i) + j, Activation::value(load(gate.row(i) + j, n)) * load(x.row(i) + j, n), n);
       });
   });
@@ -189,9 +189,9 @@ void gate_backward(const Threads& threads, ConstView<T, 2> gate, ConstView<T, 2>
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i)
-      for_vectors<T>(width, [&](Index j, auto n) {
-        const Vec<T> at = load(gate.row(i) + j, n), out = load(dy.row(i) + j, n), in = load(x.row(i) + j, n);
-        const auto put = [&](const Gradient<T, 2>& to, Vec<T> slope) {
+      for_lots<T>(width, [&](Index j, auto n) {
+        const auto at = load(gate.row(i) + j, n), out = load(dy.row(i) + j, n), in = load(x.row(i) + j, n);
+        const auto put = [&](const Gradient<T, 2>& to, auto slope) {
           if (to) store(to.row(i) + j, to.add ? load(to.row(i) + j, n) + slope : slope, n);
         };
         put(dgate, out * in * Activation::slope(at));
@@ -212,10 +212,10 @@ struct ActivatedBias {
   void operator()(Index row, Index column, T* out, Index count) const {
     T* const keep = kept ? kept.row(row) + column : nullptr;
     const T* const by = residual ? residual.row(row) + column : nullptr;
-    for_vectors<T>(count, [&](Index i, auto n) {
-      const Vec<T> sum = bias ? load(out + i, n) + load(bias + column + i, n) : load(out + i, n);
+    for_lots<T>(count, [&](Index i, auto n) {
+      const auto sum = bias ? load(out + i, n) + load(bias + column + i, n) : load(out + i, n);
       if (keep) store(keep + i, sum, n);
-      const Vec<T> value = Activation::value(sum);
+      const auto value = Activation::value(sum);
       store(out + i, by ? value + load(by + i, n) : value, n);
     });
   }

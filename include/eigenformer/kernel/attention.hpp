@@ -57,8 +57,9 @@ template <class T>
 struct AttentionRow {
   T shift, factor;
 
-  Vec<T> weight(Vec<T> score) const {
-    return exp2(fma(score, Vec<T>(std::numbers::log2e_v<T>), Vec<T>(-shift))) * Vec<T>(factor);
+  template <class V>
+  V weight(V score) const {
+    return exp2(fma(score, V(std::numbers::log2e_v<T>), V(-shift))) * V(factor);
   }
 };
 
@@ -123,7 +124,7 @@ template <class T, class Score>
 void apply_score(const Score& score, const ScoreRow& at, Index first, Index count, T* scores) {
   if constexpr (!std::is_same_v<Score, PlainScore>) {
     const auto f = score.row(at, first);
-    for_vectors<T>(count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { store(scores + j, f(load(scores + j, n), j, n), n); });
+    for_lots<T>(count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { store(scores + j, f(load(scores + j, n), j, n), n); });
   }
 }
 
@@ -169,11 +170,21 @@ struct OnlineSoftmax {
   void weigh(T* scores, Index padded) {
     Vec<T> total[static_cast<std::size_t>(chains)];
     unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { total[c] = Vec<T>(T{0}); });
-    const Vec<T> offset(-shift);
-    for_chains(padded, [&](auto c, Index j) EIGENFORMER_INLINE_LAMBDA {
-      const Vec<T> weight = exp2(fma(Vec<T>::load(scores + j), Vec<T>(std::numbers::log2e_v<T>), offset));
-      weight.store(scores + j);
-      total[c] = total[c] + weight;
+    const auto weigh_some = [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+      const auto s = load(scores + j, n);
+      using V = std::remove_const_t<decltype(s)>;
+      const V weight = exp2(fma(s, V(std::numbers::log2e_v<T>), V(-shift)));
+      store(scores + j, weight, n);
+      return weight;
+    };
+    Index j = 0;
+    if constexpr (chains == Lot<T>::count)
+      for (; j + Lot<T>::lanes <= padded; j += Lot<T>::lanes) {
+        const Lot<T> weight = weigh_some(j, std::integral_constant<Index, Lot<T>::lanes>());
+        unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { total[c] = total[c] + weight.parts[c]; });
+      }
+    for_chains(padded - j, [&](auto c, Index offset) EIGENFORMER_INLINE_LAMBDA {
+      total[c] = total[c] + weigh_some(j + offset, std::integral_constant<Index, Vec<T>::lanes>());
     });
     unroll<chains - 1>([&](auto c) EIGENFORMER_INLINE_LAMBDA { total[0] = total[0] + total[c + 1]; });
     sum = sum + total[0];
@@ -352,37 +363,32 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
                 in.dropout.factors(in.dropout_row(b, h, row), (block + j) / Dropout::chunk, factors + j);
               const AttentionRow<T> statistics = rows(b, h, row);
               const ScoreRow at = in.row(b, h, row);
-              const Vec<T> mean(along[i + begin]);
-              const auto differentiate = [&](Index j, auto n, Vec<T> weight) EIGENFORMER_INLINE_LAMBDA {  // → dL/d(score)
-                Vec<T> slope = load(slope_row + j, n), dropped = weight;
+              const auto differentiate = [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {  // by the score
+                const auto weight = statistics.weight(load(weight_row + j, n));
+                auto slope = load(slope_row + j, n);
+                auto dropped = weight;
                 if (in.dropout) {
-                  const Vec<T> factor = load(factors + j, n);
+                  const auto factor = load(factors + j, n);
                   slope = slope * factor;
                   dropped = dropped * factor;
                 }
                 store(weight_row + j, dropped, n);
-                return weight * (slope - mean);
+                store(slope_row + j, weight * (slope - decltype(slope)(along[i + begin])), n);
               };
               const Index length = end_here - begin_here;
               if constexpr (std::is_same_v<Score, PlainScore>) {
                 in.mask.hide(b, h, row, block + begin_here, length, weight_row + begin_here);
-                for_vectors<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA {
-                  const Index j = begin_here + offset;
-                  store(slope_row + j, differentiate(j, n, statistics.weight(load(weight_row + j, n))), n);
-                });
+                for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA { differentiate(begin_here + offset, n); });
               } else {
                 const auto f = score.row(at, block + begin_here);
                 T raw[static_cast<std::size_t>(keys_at_once)];
                 if constexpr (requires { f.slope(Vec<T>(), Index{}, Index{}); }) std::copy(weight_row + begin_here, weight_row + end_here, raw);
                 detail::apply_score<T>(score, at, block + begin_here, length, weight_row + begin_here);
                 in.mask.hide(b, h, row, block + begin_here, length, weight_row + begin_here);
-                for_vectors<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA {
-                  const Index j = begin_here + offset;
-                  store(slope_row + j, differentiate(j, n, statistics.weight(load(weight_row + j, n))), n);
-                });
+                for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA { differentiate(begin_here + offset, n); });
                 if constexpr (collects) score.collect(at, block + begin_here, length, slope_row + begin_here);
                 if constexpr (requires { f.slope(Vec<T>(), Index{}, Index{}); })
-                  for_vectors<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA {
+                  for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA {
                     T* const to_slope = slope_row + begin_here + offset;
                     store(to_slope, load(to_slope, n) * f.slope(load(raw + offset, n), offset, n), n);
                   });

@@ -50,8 +50,8 @@ struct GatedBias {
   void operator()(Index row, Index column, T* out, Index count) const {
     const T* const by = gate.row(row) + column;
     T* const keep = kept ? kept.row(row) + column : nullptr;
-    for_vectors<T>(count, [&](Index i, auto n) {
-      const Vec<T> sum = bias ? load(out + i, n) + load(bias + column + i, n) : load(out + i, n);
+    for_lots<T>(count, [&](Index i, auto n) {
+      const auto sum = bias ? load(out + i, n) + load(bias + column + i, n) : load(out + i, n);
       if (keep) store(keep + i, sum, n);
       store(out + i, Activation::value(load(by + i, n)) * sum, n);
     });
@@ -68,8 +68,8 @@ struct ActivationSlope {
   void operator()(Index row, Index column, T* out, Index count) const {
     const T* const in = sum.row(row) + column;
     T* const again = hidden ? hidden.row(row) + column : nullptr;
-    for_vectors<T>(count, [&](Index i, auto n) {
-      const Vec<T> at = load(in + i, n);
+    for_lots<T>(count, [&](Index i, auto n) {
+      const auto at = load(in + i, n);
       if (again) store(again + i, Activation::value(at), n);
       store(out + i, load(out + i, n) * Activation::slope(at), n);
     });
@@ -89,8 +89,8 @@ struct GateSlope {
   void operator()(Index row, Index column, T* out, Index count) const {
     const T *const gates = gate.row(row) + column, *const ups = up.row(row) + column;
     T *const to = dup.row(row) + column, *const again = hidden.row(row) + column;
-    for_vectors<T>(count, [&](Index i, auto n) {
-      const Vec<T> g = load(gates + i, n), u = load(ups + i, n), slope = load(out + i, n), value = Activation::value(g);
+    for_lots<T>(count, [&](Index i, auto n) {
+      const auto g = load(gates + i, n), u = load(ups + i, n), slope = load(out + i, n), value = Activation::value(g);
       store(again + i, value * u, n);
       store(to + i, slope * value, n);
       store(out + i, slope * u * Activation::slope(g), n);

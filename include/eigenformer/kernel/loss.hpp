@@ -55,8 +55,11 @@ void cross_entropy_backward(const Threads& threads, ConstView<T, 2> logits, Cons
         continue;
       }
       const T* const row = logits.row(i);
-      for_vectors<T>(width, [&](Index j, auto count) {
-        const Vec<T> slope = (totals[i].probability(load(row + j, count)) - Vec<T>(everywhere)) * Vec<T>(scale);
+      const SoftmaxSum<T> total = totals[i];
+      for_lots<T>(width, [&](Index j, auto count) {
+        auto slope = total.probability(load(row + j, count));
+        using V = decltype(slope);
+        slope = (slope - V(everywhere)) * V(scale);
         store(out + j, dlogits.add ? load(out + j, count) + slope : slope, count);
       });
       out[targets[i]] -= scale * at_target;

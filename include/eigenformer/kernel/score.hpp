@@ -1,5 +1,6 @@
 // Score: what happens to a score between q·k and the softmax, inlined into the attention kernels. A Score is a type with
-//   row(at, first)         → a function of (Vec<T> s, Index j, n) that returns the new scores of keys first + j, …;
+//   row(at, first)         → a function of (s, Index j, n) that returns the new scores of keys first + j, …, a vector or a
+//                            lot of them;
 //                            it may have slope(s, j, n), the derivative by s, which else is 1;
 //   collect(at, first, count, slopes)   optional: adds dL/d(score) of these keys to the gradient of what it learns;
 //   shared_by_batch(), shared_by_heads()  with collect: whether several sequences or heads add to the same place.
@@ -8,7 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <cstddef>
+#include <type_traits>
 
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/view.hpp"
@@ -30,8 +32,9 @@ struct AlibiScore {
   ConstView<T, 1> slopes;  // (H)
 
   auto row(const ScoreRow& at, Index first) const {
-    return [slope = Vec<T>(-slopes[at.h]), own = static_cast<T>(first - at.position)](Vec<T> s, Index j, auto) {
-      return fma(slope, absolute(counting(own + static_cast<T>(j))), s);
+    return [slope = -slopes[at.h], own = static_cast<T>(first - at.position)](auto s, Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+      using V = decltype(s);
+      return fma(V(slope), absolute(counting(own + static_cast<T>(j), n)), s);
     };
   }
 };
@@ -47,12 +50,13 @@ struct DistanceScore {
   auto row(const ScoreRow& at, Index first) const {
     const T* const line = bias.row(at.h);
     const Index own = first - at.position + before, last = bias.width() - 1;
-    return [=](Vec<T> s, Index j, auto n) {
+    return [=](auto s, Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+      constexpr Index lanes = decltype(s)::lanes;
       const Index column = own + j;
-      if (column >= 0 && column + Vec<T>::lanes - 1 <= last) return s + load(line + column, n);
-      T clipped[static_cast<std::size_t>(Vec<T>::lanes)];
-      for (Index lane = 0; lane < Vec<T>::lanes; ++lane) clipped[lane] = line[std::clamp(column + lane, Index{0}, last)];
-      return s + Vec<T>::load(clipped);
+      if (column >= 0 && column + lanes - 1 <= last) return s + load(line + column, n);
+      T clipped[static_cast<std::size_t>(lanes)];
+      for (Index lane = 0; lane < lanes; ++lane) clipped[lane] = line[std::clamp(column + lane, Index{0}, last)];
+      return s + load(clipped, std::integral_constant<Index, lanes>());
     };
   }
   bool shared_by_batch() const { return true; }
@@ -78,7 +82,7 @@ struct BiasScore {
   Gradient<T, 4> gradient{};  // likewise
 
   auto row(const ScoreRow& at, Index first) const {
-    return [line = place(bias, at) + first](Vec<T> s, Index j, auto n) { return s + load(line + j, n); };
+    return [line = place(bias, at) + first](auto s, Index j, auto n) EIGENFORMER_INLINE_LAMBDA { return s + load(line + j, n); };
   }
   bool shared_by_batch() const { return bias.extent(0) == 1; }
   bool shared_by_heads() const { return bias.extent(1) == 1; }
@@ -100,15 +104,19 @@ template <class T>
 struct CappedScore {
   T cap;
 
-  auto row(const ScoreRow&, Index) const { return Row{Vec<T>(cap), Vec<T>(1 / cap)}; }
+  auto row(const ScoreRow&, Index) const { return Row{cap, 1 / cap}; }
 
  private:
   struct Row {
-    Vec<T> cap, inverse;
-    Vec<T> operator()(Vec<T> s, Index, auto) const { return cap * tanh(s * inverse); }
-    Vec<T> slope(Vec<T> s, Index, auto) const {
-      const Vec<T> bent = tanh(s * inverse);
-      return Vec<T>(T{1}) - bent * bent;
+    T cap, inverse;
+    template <class V>
+    EIGENFORMER_INLINE V operator()(V s, Index, auto) const {
+      return V(cap) * tanh(s * V(inverse));
+    }
+    template <class V>
+    EIGENFORMER_INLINE V slope(V s, Index, auto) const {
+      const V bent = tanh(s * V(inverse));
+      return V(T{1}) - bent * bent;
     }
   };
 };

@@ -50,6 +50,7 @@ namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
 template <Real T>
 struct Vec {
+  using Scalar = T;
   using Packet = typename Eigen::internal::packet_traits<T>::type;
   static constexpr Index lanes = Eigen::internal::unpacket_traits<Packet>::size;
 
@@ -134,11 +135,6 @@ template <class T>
 EIGENFORMER_INLINE Vec<T> square_root(Vec<T> a) {
   return Eigen::internal::psqrt(a.packet);
 }
-/// first, first + 1, …
-template <class T>
-EIGENFORMER_INLINE Vec<T> counting(T first) {
-  return Eigen::internal::plset<typename Vec<T>::Packet>(first);
-}
 template <class T>
 EIGENFORMER_INLINE T sum(Vec<T> a) {
   return Eigen::internal::predux(a.packet);
@@ -148,29 +144,139 @@ EIGENFORMER_INLINE T largest(Vec<T> a) {
   return Eigen::internal::predux_max(a.packet);
 }
 
+/// f(0), f(1), … f(Count − 1) with compile-time constants.
+template <int Count, class F>
+EIGENFORMER_INLINE void unroll(F&& f) {
+  [&]<int... I>(std::integer_sequence<int, I...>) EIGENFORMER_INLINE_LAMBDA {
+    (f(std::integral_constant<int, I>()), ...);
+  }(std::make_integer_sequence<int, Count>());
+}
+
+/// Several vectors that go through the same functions side by side: a chain of dependent instructions leaves the machine
+/// idle, and its window is too short to find the next chain.
+template <class T>
+struct Lot {
+  using Scalar = T;
+#ifdef __AVX512F__
+  static constexpr int count = 4;  // with their constants they fill the registers
+#else
+  static constexpr int count = 2;
+#endif
+  static constexpr Index lanes = count * Vec<T>::lanes;
+
+  Vec<T> parts[static_cast<std::size_t>(count)];
+
+  Lot() = default;
+  EIGENFORMER_INLINE Lot(Vec<T> everywhere) {
+    unroll<count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { parts[i] = everywhere; });
+  }
+  EIGENFORMER_INLINE Lot(T everywhere) : Lot(Vec<T>(everywhere)) {}
+
+  friend EIGENFORMER_INLINE Lot operator+(const Lot& a, const Lot& b) { return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x + y; }, a, b); }
+  friend EIGENFORMER_INLINE Lot operator-(const Lot& a, const Lot& b) { return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x - y; }, a, b); }
+  friend EIGENFORMER_INLINE Lot operator*(const Lot& a, const Lot& b) { return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x * y; }, a, b); }
+  friend EIGENFORMER_INLINE Lot operator/(const Lot& a, const Lot& b) { return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x / y; }, a, b); }
+
+  /// f of the vectors of each place.
+  template <class F, class... Lots>
+  static EIGENFORMER_INLINE Lot each(F&& f, const Lots&... lots) {
+    Lot result;
+    unroll<count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { result.parts[i] = f(lots.parts[i]...); });
+    return result;
+  }
+};
+
+template <class T>
+EIGENFORMER_INLINE Lot<T> fma(const Lot<T>& a, const Lot<T>& b, const Lot<T>& c) {
+  return Lot<T>::each([](auto x, auto y, auto z) EIGENFORMER_INLINE_LAMBDA { return fma(x, y, z); }, a, b, c);
+}
+template <class T>
+EIGENFORMER_INLINE Lot<T> maximum(const Lot<T>& a, const Lot<T>& b) {
+  return Lot<T>::each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return maximum(x, y); }, a, b);
+}
+template <class T>
+EIGENFORMER_INLINE Lot<T> minimum(const Lot<T>& a, const Lot<T>& b) {
+  return Lot<T>::each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return minimum(x, y); }, a, b);
+}
+template <class T>
+EIGENFORMER_INLINE Lot<T> where_less(const Lot<T>& a, const Lot<T>& b, const Lot<T>& x) {
+  return Lot<T>::each([](auto p, auto q, auto r) EIGENFORMER_INLINE_LAMBDA { return where_less(p, q, r); }, a, b, x);
+}
+template <class T>
+EIGENFORMER_INLINE Lot<T> choose_less(const Lot<T>& a, const Lot<T>& b, const Lot<T>& x, const Lot<T>& y) {
+  return Lot<T>::each([](auto p, auto q, auto r, auto t) EIGENFORMER_INLINE_LAMBDA { return choose_less(p, q, r, t); }, a, b, x, y);
+}
+template <class T>
+EIGENFORMER_INLINE Lot<T> absolute(const Lot<T>& a) {
+  return Lot<T>::each([](auto x) EIGENFORMER_INLINE_LAMBDA { return absolute(x); }, a);
+}
+
 namespace detail {
 
 /// f of every element, one by one: for what is not worth vectorising.
 template <class T, class F>
-EIGENFORMER_INLINE Vec<T> each(Vec<T> x, F&& f) {
+EIGENFORMER_INLINE Vec<T> one_by_one(Vec<T> x, F&& f) {
   T values[static_cast<std::size_t>(Vec<T>::lanes)];
   x.store(values);
   for (T& value : values) value = f(value);
   return Vec<T>::load(values);
 }
+template <class T, class F>
+EIGENFORMER_INLINE Lot<T> one_by_one(const Lot<T>& x, F&& f) {
+  return Lot<T>::each([&](auto part) { return one_by_one(part, f); }, x);
+}
+
+/// Whether V's functions are vectorised; else they go by way of the standard library: for checking, not for speed.
+template <class V>
+inline constexpr bool vectorized = std::is_same_v<typename V::Scalar, float> && (Vec<float>::lanes > 1);
 
 /// Adding this to |x| < 2²² rounds it to an integer, which is then in the low bits.
 inline constexpr float integer_shift = 12582912;  // 1.5·2²³
 
-/// x · 2ⁿ for shifted = n + integer_shift; no subnormal results, no infinities.
-EIGENFORMER_INLINE auto scaled(auto x, auto shifted) {
-  using V = decltype(x);
-  using Integer = typename Eigen::internal::unpacket_traits<typename V::Packet>::integer_packet;
-  const auto exponent = Eigen::internal::plogical_shift_left<23>(Eigen::internal::preinterpret<Integer>((shifted - V(1.0F)).packet));
-  const auto sum = Eigen::internal::padd<Integer>(Eigen::internal::preinterpret<Integer>((x + x).packet), exponent);
-  return V(Eigen::internal::preinterpret<typename V::Packet>(sum));
+/// The nearest integer to x, |x| < 2²²; in between, one of the two.
+EIGENFORMER_INLINE Vec<float> nearest(Vec<float> x) {
+#ifdef __AVX512F__
+  return _mm512_roundscale_ps(x.packet, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+  return (x + Vec<float>(integer_shift)) - Vec<float>(integer_shift);
+#endif
 }
 
+/// p·2ⁿ for ½ < p < 2 and whole n ≥ −126, 0 where x < least, ∞ where x > most; NaN where x is NaN. If `most` is ∞, n ≤ 127.
+EIGENFORMER_INLINE Vec<float> scaled(Vec<float> p, Vec<float> n, Vec<float> x, float least, [[maybe_unused]] float most) {
+#ifdef __AVX512F__
+  return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x.packet, Vec<float>(least).packet, _CMP_NLT_UQ), p.packet, n.packet);
+#else
+  namespace e = Eigen::internal;
+  using Packet = Vec<float>::Packet;
+  using Integer = typename e::unpacket_traits<Packet>::integer_packet;
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const auto exponent = [&](float bias) { return e::plogical_shift_left<23>(e::preinterpret<Integer>((n + Vec<float>(integer_shift + bias)).packet)); };
+  const Packet zero = e::pcmp_lt(x.packet, Vec<float>(least).packet);
+  if (most == infinity) return e::pandnot((p * Vec<float>(e::preinterpret<Packet>(exponent(127)))).packet, zero);
+  // 2¹²⁸ is no number, but added to the exponent of p it may give one.
+  const Vec<float> value = e::pandnot(e::preinterpret<Packet>(e::padd<Integer>(e::preinterpret<Integer>(p.packet), exponent(0))), zero);
+  const Vec<float> bounded = choose_less(Vec<float>(most), x, Vec<float>(infinity), value);
+  return e::pselect(e::pcmp_eq(x.packet, x.packet), bounded.packet, x.packet);
+#endif
+}
+
+/// Where scaled() would not get along with x far below `least`: bounds it. The wide instructions do not mind.
+template <class V>
+EIGENFORMER_INLINE V bounded_below(V x, [[maybe_unused]] float least) {
+#ifdef __AVX512F__
+  return x;
+#else
+  return maximum(x, V(least));
+#endif
+}
+
+EIGENFORMER_INLINE Lot<float> nearest(const Lot<float>& x) {
+  return Lot<float>::each([](auto part) EIGENFORMER_INLINE_LAMBDA { return nearest(part); }, x);
+}
+EIGENFORMER_INLINE Lot<float> scaled(const Lot<float>& p, const Lot<float>& n, const Lot<float>& x, float least, float most) {
+  return Lot<float>::each([=](auto q, auto m, auto y) EIGENFORMER_INLINE_LAMBDA { return scaled(q, m, y, least, most); }, p, n, x);
+}
 /// Horner's rule, the highest power first.
 template <class V>
 EIGENFORMER_INLINE V polynomial(V x, std::initializer_list<float> coefficients) {
@@ -182,143 +288,106 @@ EIGENFORMER_INLINE V polynomial(V x, std::initializer_list<float> coefficients) 
 
 }  // namespace detail
 
+// The functions below take a vector or a lot.
+
 /// 2ˣ. In float at most 1.3 ULP of error for x ≤ 127; exactly 0 for x < −126 where the result would be subnormal, and so
-/// for −∞; NaN stays NaN. In double by way of std::exp2: for checking, not for speed.
-template <class T>
-EIGENFORMER_INLINE Vec<T> exp2(Vec<T> x) {
-  using V = Vec<T>;
-  if constexpr (std::is_same_v<T, float> && V::lanes > 1) {
+/// for −∞; NaN stays NaN.
+template <class V>
+EIGENFORMER_INLINE V exp2(V x) {
+  using T = typename V::Scalar;
+  if constexpr (detail::vectorized<V>) {
     // x = n + r with |r| ≤ ½; 2ʳ by a minimax polynomial (relative error 1.9e-9).
-    const auto power = [](V r) EIGENFORMER_INLINE_LAMBDA {
-      return detail::polynomial(r, {1.5345812e-4F, 1.3399931e-3F, 9.6184890e-3F, 5.5503288e-2F, 2.4022647e-1F, 6.9314721e-1F, 1.0F});
-    };
-#ifdef __AVX512F__
-    if constexpr (V::lanes == 16) {
-      const V n = _mm512_roundscale_ps(x.packet, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-      return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x.packet, V(-126.0F).packet, _CMP_NLT_UQ), power(x - n).packet, n.packet);
-    }
-#endif
-    // Adding 1.5·2²³ rounds to n and leaves it, with the bias of an exponent, in the low bits.
-    constexpr float shift = detail::integer_shift + 127;
-    const V clamped = maximum(x, V(-126.5F)), shifted = clamped + V(shift), r = clamped - (shifted - V(shift));
-    using Integer = typename Eigen::internal::unpacket_traits<typename V::Packet>::integer_packet;
-    const V scale = Eigen::internal::preinterpret<typename V::Packet>(
-        Eigen::internal::plogical_shift_left<23>(Eigen::internal::preinterpret<Integer>(shifted.packet)));
-    return Eigen::internal::pandnot((power(r) * scale).packet, Eigen::internal::pcmp_lt(x.packet, V(-126.0F).packet));
+    const V bounded = detail::bounded_below(x, -126.5F), n = detail::nearest(bounded);
+    const V power = detail::polynomial(bounded - n, {1.5345812e-4F, 1.3399931e-3F, 9.6184890e-3F, 5.5503288e-2F, 2.4022647e-1F, 6.9314721e-1F, 1.0F});
+    return detail::scaled(power, n, x, -126.0F, std::numeric_limits<float>::infinity());
   } else {
-    return detail::each(x, [](T value) { return value < std::numeric_limits<T>::min_exponent - 1 ? T{0} : std::exp2(value); });
+    return detail::one_by_one(x, [](T value) { return value < std::numeric_limits<T>::min_exponent - 1 ? T{0} : std::exp2(value); });
   }
 }
 
 /// eˣ. In float at most 1.3 ULP of error; exactly 0 for x < −87.34 where the result would be subnormal, and so for −∞; ∞ for
-/// x > 88.72; NaN stays NaN. In double by way of std::exp.
-template <class T>
-EIGENFORMER_INLINE Vec<T> exp(Vec<T> x) {
-  using V = Vec<T>;
-  if constexpr (std::is_same_v<T, float> && V::lanes > 1) {
+/// x > 88.72; NaN stays NaN.
+template <class V>
+EIGENFORMER_INLINE V exp(V x) {
+  using T = typename V::Scalar;
+  if constexpr (detail::vectorized<V>) {
     // x = n·ln 2 + r (Cody and Waite 1980), eʳ by a minimax polynomial (relative error 1.9e-9).
-    const auto remainder = [](V all, V n) EIGENFORMER_INLINE_LAMBDA { return fma(n, V(2.12194440e-4F), fma(n, V(-0.693359375F), all)); };
-    const auto power = [](V r) EIGENFORMER_INLINE_LAMBDA {
-      return detail::polynomial(r, {1.3836846e-3F, 8.3748158e-3F, 4.1668226e-2F, 1.6666420e-1F, 4.9999992e-1F, 1.0F, 1.0F});
-    };
-#ifdef __AVX512F__
-    if constexpr (V::lanes == 16) {
-      const V bounded = minimum(x, V(89.0F)), n = _mm512_roundscale_ps((bounded * V(1.44269504F)).packet, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-      return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x.packet, V(-87.33654F).packet, _CMP_NLT_UQ), power(remainder(bounded, n)).packet, n.packet);
-    }
-#endif
-    const V clamped = minimum(maximum(x, V(-87.5F)), V(88.8F)), shifted = fma(clamped, V(1.44269504F), V(detail::integer_shift));
-    const V r = remainder(clamped, shifted - V(detail::integer_shift));
-    const V value = Eigen::internal::pandnot(detail::scaled(power(r), shifted).packet, Eigen::internal::pcmp_lt(x.packet, V(-87.33654F).packet));
-    const V bounded = choose_less(V(88.722835F), x, V(std::numeric_limits<float>::infinity()), value);
-    return Eigen::internal::pselect(Eigen::internal::pcmp_eq(x.packet, x.packet), bounded.packet, x.packet);  // the exponent spoils a NaN's bits
+    const V bounded = detail::bounded_below(minimum(x, V(88.8F)), -87.5F), n = detail::nearest(bounded * V(1.44269504F));
+    const V r = fma(n, V(2.12194440e-4F), fma(n, V(-0.693359375F), bounded));
+    const V power = detail::polynomial(r, {1.3836846e-3F, 8.3748158e-3F, 4.1668226e-2F, 1.6666420e-1F, 4.9999992e-1F, 1.0F, 1.0F});
+    return detail::scaled(power, n, x, -87.33654F, 88.722835F);
   } else {
-    return detail::each(x, [](T value) { return value < std::numeric_limits<T>::min_exponent * T(0.6931471805599453) ? T{0} : std::exp(value); });
+    return detail::one_by_one(x, [](T value) { return value < std::numeric_limits<T>::min_exponent * T(0.6931471805599453) ? T{0} : std::exp(value); });
   }
 }
 
-namespace detail {
-
-/// 1/x for 2⁻¹²⁰ < x < 2¹²⁰; in float at most 1.5 ULP of error.
-template <class T>
-EIGENFORMER_INLINE Vec<T> reciprocal(Vec<T> x) {
-#ifdef __AVX512F__
-  if constexpr (Vec<T>::lanes == 16) {
-    const Vec<T> guess = _mm512_rcp14_ps(x.packet);
-    return fma(guess, fma(Vec<T>(T{0}) - x, guess, Vec<T>(T{1})), guess);
-  }
-#endif
-  return Vec<T>(T{1}) / x;
+/// 1 / (1 + e⁻ˣ). In float at most 2.5 ULP of error; 0 for x < −88.72, and so for −∞; NaN stays NaN.
+template <class V>
+EIGENFORMER_INLINE V sigmoid(V x) {
+  using T = typename V::Scalar;
+  return V(T{1}) / (V(T{1}) + exp(V(T{0}) - x));
 }
 
-}  // namespace detail
-
-/// σ(x) = 1 / (1 + e⁻ˣ) and its derivative σ·(1 − σ).
-template <class T>
+/// σ(x) and its derivative σ·(1 − σ), as exact far from 0 as near.
+template <class V>
 struct Logistic {
-  Vec<T> value, slope;
+  V value, slope;
 };
-
-/// In float at most 3 ULP of error; 0 for x < −87.34, and so for −∞; NaN stays NaN.
-template <class T>
-EIGENFORMER_INLINE Logistic<T> logistic(Vec<T> x) {
-  using V = Vec<T>;
-  const V e = exp(V(T{0}) - absolute(x)), high = detail::reciprocal(V(T{1}) + e), low = e * high;
+template <class V>
+EIGENFORMER_INLINE Logistic<V> logistic(V x) {
+  using T = typename V::Scalar;
+  const V e = exp(V(T{0}) - absolute(x)), high = V(T{1}) / (V(T{1}) + e), low = e * high;
   return {choose_less(x, V(T{0}), low, high), low * high};
-}
-template <class T>
-EIGENFORMER_INLINE Vec<T> sigmoid(Vec<T> x) {
-  return logistic(x).value;
 }
 
 /// In float at most 3 ULP of error; NaN stays NaN.
-template <class T>
-EIGENFORMER_INLINE Vec<T> tanh(Vec<T> x) {
-  using V = Vec<T>;
-  if constexpr (std::is_same_v<T, float> && V::lanes > 1) {
+template <class V>
+EIGENFORMER_INLINE V tanh(V x) {
+  using T = typename V::Scalar;
+  if constexpr (detail::vectorized<V>) {
     // Near 0 an odd polynomial (relative error 4.8e-9 for |x| < 0.63), beyond it 1 − 2/(e²ˣ + 1).
     const V square = x * x;
     const V near = fma(x * square, detail::polynomial(square, {-5.6668750e-3F, 2.0606088e-2F, -5.3729981e-2F, 1.3331331e-1F, -3.3333278e-1F}), x);
-    const V far = fma(V(-2.0F), detail::reciprocal(exp(minimum(x + x, V(40.0F))) + V(1.0F)), V(1.0F));
+    const V far = V(1.0F) - V(2.0F) / (exp(x + x) + V(1.0F));
     return choose_less(absolute(x), V(0.625F), near, far);
   } else {
-    return detail::each(x, [](T value) { return std::tanh(value); });
+    return detail::one_by_one(x, [](T value) { return std::tanh(value); });
   }
 }
 
 /// The normal distribution at x: density φ(x) = e^(−x²/2)/√2π, and Φ(x), its integral from −∞ to x.
-template <class T>
+template <class V>
 struct Normal {
-  Vec<T> density, integral;
+  V density, integral;
 };
 
 /// In float the relative error of Φ is at most 4e-7 + 2⁻²⁴·x² and that of φ 2e-7 + 2⁻²⁴·x²; below 1.2e-38 both are 0.
-template <class T>
-EIGENFORMER_INLINE Normal<T> normal(Vec<T> x) {
-  using V = Vec<T>;
-  if constexpr (std::is_same_v<T, float> && V::lanes > 1) {
+template <class V>
+EIGENFORMER_INLINE Normal<V> normal(V x) {
+  using T = typename V::Scalar;
+  if constexpr (detail::vectorized<V>) {
     // Φ(−t) = e^(−t²/2)·u·P(u) with u = 1/(1 + 0.3 t), as Abramowitz and Stegun 26.2.17, but of degree 9 (relative error 8.8e-8).
-    const V t = absolute(x), u = detail::reciprocal(fma(minimum(t, V(1e4F)), V(0.3F), V(1.0F))), power = exp2(t * t * V(-0.72134752F));
+    const V t = absolute(x), u = V(1.0F) / fma(t, V(0.3F), V(1.0F)), power = exp2(t * t * V(-0.72134752F));
     const V tail = power * u * detail::polynomial(u, {4.4817344e-3F, 1.5426811e-2F, -1.1858739e-1F, 1.6587328e-1F, -2.8249583e-2F,
                                                       1.1878106e-1F, 1.0215631e-1F, 1.2047395e-1F, 1.1964387e-1F});
     return {power * V(0.39894228F), choose_less(x, V(0.0F), tail, V(1.0F) - tail)};
   } else {
-    return {detail::each(x, [](T value) { return std::exp(-value * value / 2) * T(0.39894228040143267794); }),
-            detail::each(x, [](T value) { return std::erfc(-value * T(0.70710678118654752440)) / 2; })};
+    return {detail::one_by_one(x, [](T value) { return std::exp(-value * value / 2) * T(0.39894228040143267794); }),
+            detail::one_by_one(x, [](T value) { return std::erfc(-value * T(0.70710678118654752440)) / 2; })};
   }
 }
 
 /// The error function. In float at most 2.5 ULP of error; NaN stays NaN.
-template <class T>
-EIGENFORMER_INLINE Vec<T> erf(Vec<T> x) {
-  using V = Vec<T>;
-  if constexpr (std::is_same_v<T, float> && V::lanes > 1) {
+template <class V>
+EIGENFORMER_INLINE V erf(V x) {
+  using T = typename V::Scalar;
+  if constexpr (detail::vectorized<V>) {
     const V square = x * x;  // near 0 an odd polynomial (relative error 1.2e-9 for |x| < 1), beyond it 1 − 2Φ(−√2|x|)
     const V near = x * detail::polynomial(square, {7.8537507e-5F, -8.0101624e-4F, 5.1883244e-3F, -2.6853810e-2F, 1.1283585e-1F, -3.7612626e-1F, 1.1283792F});
     const V tail = normal(absolute(x) * V(-1.41421356F)).integral, far = V(1.0F) - (tail + tail);
     return choose_less(absolute(x), V(1.0F), near, choose_less(x, V(0.0F), V(0.0F) - far, far));
   } else {
-    return detail::each(x, [](T value) { return std::erf(value); });
+    return detail::one_by_one(x, [](T value) { return std::erf(value); });
   }
 }
 
@@ -434,14 +503,6 @@ EIGENFORMER_INLINE void transpose(Vec<T>* square) {
     for (Index i = 0; i < lanes; ++i) square[i].packet = block.packet[i];
   }
 }
-/// f(0), f(1), … f(Count − 1) with compile-time constants.
-template <int Count, class F>
-EIGENFORMER_INLINE void unroll(F&& f) {
-  [&]<int... I>(std::integer_sequence<int, I...>) EIGENFORMER_INLINE_LAMBDA {
-    (f(std::integral_constant<int, I>()), ...);
-  }(std::make_integer_sequence<int, Count>());
-}
-
 /// f(i, lanes) for every full vector of [0, count), then f(i, rest) if something is left; f takes (Index, count type).
 template <class T, class F>
 EIGENFORMER_INLINE void for_vectors(Index count, F&& f) {
@@ -451,14 +512,44 @@ EIGENFORMER_INLINE void for_vectors(Index count, F&& f) {
   if (i < count) f(i, count - i);
 }
 
-/// Loads and stores of a vector that for_vectors() announced as full or partial.
+/// The same, but f gets lots as long as they fit: f(i, lanes of a lot).
+template <class T, class F>
+EIGENFORMER_INLINE void for_lots(Index count, F&& f) {
+  Index i = 0;
+  for (; i + Lot<T>::lanes <= count; i += Lot<T>::lanes) f(i, std::integral_constant<Index, Lot<T>::lanes>());
+  for_vectors<T>(count - i, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { f(i + j, n); });
+}
+
+/// Loads and stores of a vector or a lot that for_vectors() announced as full or partial.
 template <class T, Index Lanes>
-EIGENFORMER_INLINE Vec<T> load(const T* from, std::integral_constant<Index, Lanes>) {
-  return Vec<T>::load(from);
+EIGENFORMER_INLINE auto load(const T* from, std::integral_constant<Index, Lanes>) {
+  if constexpr (Lanes == Vec<T>::lanes) {
+    return Vec<T>::load(from);
+  } else {
+    Lot<T> lot;
+    unroll<Lot<T>::count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { lot.parts[i] = Vec<T>::load(from + i * Vec<T>::lanes); });
+    return lot;
+  }
 }
 template <class T>
 EIGENFORMER_INLINE Vec<T> load(const T* from, Index count) {
   return Vec<T>::load(from, count);
+}
+/// first, first + 1, …, for as many.
+template <class T, Index Lanes>
+EIGENFORMER_INLINE auto counting(T first, std::integral_constant<Index, Lanes>) {
+  const Vec<T> some(Eigen::internal::plset<typename Vec<T>::Packet>(first));
+  if constexpr (Lanes == Vec<T>::lanes) {
+    return some;
+  } else {
+    Lot<T> lot;
+    unroll<Lot<T>::count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { lot.parts[i] = some + Vec<T>(static_cast<T>(i * Vec<T>::lanes)); });
+    return lot;
+  }
+}
+template <class T>
+EIGENFORMER_INLINE Vec<T> counting(T first, Index) {
+  return counting(first, std::integral_constant<Index, Vec<T>::lanes>());
 }
 /// The same with `beyond` in the place of what is not there.
 template <class T, Index Lanes>
@@ -474,6 +565,10 @@ EIGENFORMER_INLINE Vec<T> load(const T* from, Index count, T beyond) {
 template <class T, Index Lanes>
 EIGENFORMER_INLINE void store(T* to, Vec<T> x, std::integral_constant<Index, Lanes>) {
   x.store(to);
+}
+template <class T>
+EIGENFORMER_INLINE void store(T* to, const Lot<T>& x, std::integral_constant<Index, Lot<T>::lanes>) {
+  unroll<Lot<T>::count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { x.parts[i].store(to + i * Vec<T>::lanes); });
 }
 template <class T>
 EIGENFORMER_INLINE void store(T* to, Vec<T> x, Index count) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/threads.hpp"
@@ -18,7 +19,10 @@ struct SoftmaxSum {
   T largest, sum;
 
   double log_sum_exp() const { return static_cast<double>(largest) + std::log(static_cast<double>(sum)); }
-  Vec<T> probability(Vec<T> x) const { return exp(x - Vec<T>(largest)) * Vec<T>(1 / sum); }
+  template <class V>
+  V probability(V x) const {
+    return exp(x - V(largest)) * V(1 / sum);
+  }
 };
 
 /// The row must not be empty. `each(j, n, e)` gets every exp(x − largest), a vector at a time.
@@ -30,11 +34,20 @@ SoftmaxSum<T> softmax_sum(const T* x, Index width, F&& each) {
     unroll<4>([&](auto c) EIGENFORMER_INLINE_LAMBDA { most[c] = maximum(most[c], Vec<T>::load(x + i + c * Vec<T>::lanes)); });
   for_vectors<T>(width - i, [&](Index j, auto n) { most[0] = maximum(most[0], load(x + i + j, n, x[0])); });
   const T top = largest(maximum(maximum(most[0], most[1]), maximum(most[2], most[3])));
-  const T sum = sum_vectors<T>(width, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
-    const Vec<T> e = exp(load(x + j, n, -std::numeric_limits<T>::infinity()) - Vec<T>(top));
+  Lot<T> totals(T{0});
+  for_lots<T>(width, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+    const auto in = [&] {
+      if constexpr (std::is_same_v<decltype(n), Index>) return load(x + j, n, -std::numeric_limits<T>::infinity());
+      else return load(x + j, n);
+    }();
+    const auto e = exp(in - decltype(in)(top));
     each(j, n, e);
-    return e;
+    if constexpr (std::is_same_v<decltype(e), const Lot<T>>) totals = totals + e;
+    else totals.parts[0] = totals.parts[0] + e;
   });
+  Vec<T> total = totals.parts[0];
+  unroll<Lot<T>::count - 1>([&](auto c) EIGENFORMER_INLINE_LAMBDA { total = total + totals.parts[c + 1]; });
+  const T sum = kernel::sum(total);
   return {top, sum};
 }
 
@@ -46,7 +59,7 @@ void softmax_forward(const Threads& threads, ConstView<T, 2> x, View<T, 2> y) {
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
       T* const out = y.row(i);
-      const auto total = softmax_sum(x.row(i), width, [&](Index j, auto n, Vec<T> e) EIGENFORMER_INLINE_LAMBDA { store(out + j, e, n); });
+      const auto total = softmax_sum(x.row(i), width, [&](Index j, auto n, const auto& e) EIGENFORMER_INLINE_LAMBDA { store(out + j, e, n); });
       const Vec<T> factor(1 / total.sum);
       for_vectors<T>(width, [&](Index j, auto n) { store(out + j, load(out + j, n) * factor, n); });
     }
@@ -88,8 +101,9 @@ void log_softmax_backward(const Threads& threads, ConstView<T, 2> y, ConstView<T
   threads.parallel_for(y.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
       const Vec<T> total(sum_vectors<T>(width, [&](Index j, auto n) { return load(dy.row(i) + j, n); }));
-      for_vectors<T>(width, [&](Index j, auto count) {
-        const Vec<T> slope = load(dy.row(i) + j, count) - exp(load(y.row(i) + j, count)) * total;
+      for_lots<T>(width, [&](Index j, auto count) {
+        auto p = exp(load(y.row(i) + j, count));
+        const auto slope = load(dy.row(i) + j, count) - p * decltype(p)(total);
         store(dx.row(i) + j, dx.add ? load(dx.row(i) + j, count) + slope : slope, count);
       });
     }
