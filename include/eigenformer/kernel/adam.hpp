@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 
 #include "eigenformer/core/arena.hpp"
 #include "eigenformer/core/threads.hpp"
@@ -46,8 +47,15 @@ template <class T>
 double squared_norm(const Threads& threads, Arena& arena, Index count, const T* x) {
   const Index pieces = (count + flat_grain - 1) / flat_grain;
   const auto sums = arena.allocate<double>(Shape{pieces});
-  threads.parallel_for(count, flat_grain,
-                       [&](Index begin, Index end) { sums[begin / flat_grain] = row_map(x + begin, end - begin).template cast<double>().square().sum(); });
+  threads.parallel_for(count, flat_grain, [&](Index begin, Index end) {
+    constexpr Index chains = 32;
+    double chain[static_cast<std::size_t>(chains)] = {};
+    Index i = begin;
+    for (; i + chains <= end; i += chains)
+      for (Index c = 0; c < chains; ++c) chain[c] += static_cast<double>(x[i + c]) * static_cast<double>(x[i + c]);
+    for (; i < end; ++i) chain[0] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    sums[begin / flat_grain] = row_map(chain, chains).sum();
+  });
   double sum = 0;
   for (Index i = 0; i < pieces; ++i) sum += sums[i];
   return sum;

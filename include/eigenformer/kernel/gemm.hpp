@@ -56,13 +56,12 @@ struct PlainRight {
   ConstView<T, 2> b;
 };
 
-/// The left factor A (M, K), element (m, k) at data[m·row_stride + k]; or its transpose (K, M) in blocks of row_block columns
-/// (`blocked`), element (k, m) of a block at [k·row_block + m].
+/// The left factor A (M, K): element (m, k) at data[m·stride + k]; or `transposed`, at data[k·stride + m].
 template <Real T>
 struct Left {
   const T* data;
-  Index rows, depth, row_stride;
-  bool blocked = false;
+  Index rows, depth, stride;
+  bool transposed = false;
 };
 
 namespace detail {
@@ -183,21 +182,6 @@ Panels<T> pack_panels_transposed(const Threads& threads, ConstView<T, 2> w, T* t
   return panels;
 }
 
-/// Packs A = xᵀ for x (K, M).
-template <class T>
-Left<T> pack_left_transposed(const Threads& threads, ConstView<T, 2> x, T* to) {
-  const Index depth = x.extent(0), rows = x.extent(1);
-  const detail::RowGroups<T> groups{rows};
-  threads.parallel_for(groups.blocks(), row_grain(depth * row_block), [&](Index begin, Index end) {
-    for (Index block = begin; block < end; ++block) {
-      const Index first = groups.block_begin(block), count = groups.block_begin(block + 1) - first;
-      for (Index k = 0; k < depth; ++k)
-        std::memcpy(to + (block * depth + k) * row_block, x.row(k) + first, static_cast<std::size_t>(count) * sizeof(T));
-    }
-  });
-  return {to, rows, depth, 1, true};
-}
-
 namespace detail {
 
 /// What multiply() needs of a right factor: its size, and a pointer to rows [k, k + depth) of a panel, packed into `to` if
@@ -231,6 +215,22 @@ struct Right {
   }
 };
 
+/// Packs columns [k, k + depth) of the transpose's rows [first, first + count) k-major, row_block apart.
+template <class T>
+void pack_left(const Left<T>& a, Index first, Index count, Index k, Index depth, T* to) {
+  for (Index i = 0; i < depth; ++i) {
+    const T* const from = a.data + (k + i) * a.stride + first;
+    for_lots<T>(count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { store(to + i * row_block + j, load(from + j, n), n); });
+  }
+}
+
+/// Asks for a share of what that will read.
+template <class T>
+void prefetch_left(const Left<T>& a, Index first, Index count, Index k, Index depth, Index share, Index shares) {
+  for (Index i = depth * share / shares; i < depth * (share + 1) / shares; ++i)
+    for (Index j = 0; j < count; j += cache_line<T>) prefetch_far(a.data + (k + i) * a.stride + first + j);
+}
+
 }  // namespace detail
 
 /// C (M, N) = [C +] A·B, then finish(row, column, pointer, count) on every finished piece of a row of C. B is Panels,
@@ -238,41 +238,59 @@ struct Right {
 template <class T, class B, class Finish>
 void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b, View<T, 2> c, bool add, Finish&& finish) {
   constexpr Index width = Tile<T>::width;
+  constexpr Index lines = (width + cache_line<T> - 1) / cache_line<T>;  // of a row of a panel
   const detail::RowGroups<T> groups{a.rows};
   const detail::Right<T> right(b);
-  // A task that packs does so for many rows, one panel at a time; else few rows of A stay in the cache for some panels.
-  const Index row_blocks_at_once = right.packs ? 16 : 1, panels_at_once = right.packs ? 1 : panel_block;
-  const Index row_tasks = (groups.blocks() + row_blocks_at_once - 1) / row_blocks_at_once;
-  const Index panel_tasks = (right.panels() + panels_at_once - 1) / panels_at_once;
-  const Index work = (std::min)(a.rows, row_blocks_at_once * row_block) * panels_at_once * width * a.depth;  // of a task
-  constexpr Index lines = (width + cache_line<T> - 1) / cache_line<T>;  // of a row of a panel
+  // A task that packs panels does so for many rows.
+  const Index row_tasks = right.packs ? (groups.blocks() + 7) / 8 : groups.blocks(), panel_tasks = (right.panels() + panel_block - 1) / panel_block;
+  const Index work = a.rows / (std::max)(row_tasks, Index{1}) * panel_block * width * a.depth;  // of a task
+  const Index row_stride = a.transposed ? 1 : a.stride;
+  constexpr Index right_size = panel_block * depth_block * width, left_size = row_block * depth_block;
   const auto scratch = arena.scratch();
-  T* const packed = right.packs ? arena.allocate<T>(threads.count() * depth_block * width) : nullptr;
+  T* const packed_right = right.packs ? arena.allocate<T>(threads.count() * right_size) : nullptr;
+  // A transposed left factor that many tasks need is packed for all of them.
+  const bool pack_first = a.transposed && panel_tasks > 2, pack_within = a.transposed && !pack_first;
+  T* const packed_left = pack_within ? arena.allocate<T>(threads.count() * left_size) : pack_first ? arena.allocate<T>(groups.blocks() * row_block * a.depth) : nullptr;
+  if (pack_first)
+    threads.parallel_for(groups.blocks(), row_grain(row_block * a.depth), [&](Index begin, Index end) {
+      for (Index block = begin; block < end; ++block)
+        detail::pack_left(a, groups.block_begin(block), groups.block_begin(block + 1) - groups.block_begin(block), 0, a.depth, packed_left + block * row_block * a.depth);
+    });
   threads.parallel_for(row_tasks * panel_tasks, 500000 / (std::max)(work, Index{1}), [&](Index begin, Index end, int slot) {
     for (Index task = begin; task < end; ++task) {
-      const Index first_block = task % row_tasks * row_blocks_at_once, last_block = (std::min)(first_block + row_blocks_at_once, groups.blocks());
-      const Index first_panel = task / row_tasks * panels_at_once, last_panel = (std::min)(first_panel + panels_at_once, right.panels());
+      const Index first_block = groups.blocks() * (task % row_tasks) / row_tasks, last_block = groups.blocks() * (task % row_tasks + 1) / row_tasks;
+      const Index first_panel = task / row_tasks * panel_block, last_panel = (std::min)(first_panel + panel_block, right.panels());
       Index k = 0;
       do {
         const Index depth = (std::min)(depth_block, a.depth - k);
         const bool done = k + depth == a.depth;
-        for (Index p = first_panel; p < last_panel; ++p) {
-          const T* const panel = right.block(p, k, depth, packed + slot * depth_block * width);
-          const T* const next = right.next(p, k, first_panel, last_panel);
-          Index calls = 0;
-          for (Index block = first_block; block < last_block; ++block)
-            for (Index g = groups.block_group(block); g < groups.block_group(block + 1); ++g) {
-              const Index row = groups.begin(g), rows = groups.begin(g + 1) - row, columns = right.columns(p);
+        const T* panels[static_cast<std::size_t>(panel_block)];
+        for (Index p = first_panel; p < last_panel; ++p)
+          panels[p - first_panel] = right.block(p, k, depth, packed_right + slot * right_size + (p - first_panel) * depth_block * width);
+        for (Index block = first_block; block < last_block; ++block) {
+          const Index first_row = groups.block_begin(block), last_row = groups.block_begin(block + 1);
+          const T* left = pack_first ? packed_left + (block * a.depth + k) * row_block : pack_within ? packed_left + slot * left_size : a.data + first_row * a.stride + k;
+          if (pack_within) detail::pack_left(a, first_row, last_row - first_row, k, depth, packed_left + slot * left_size);
+          const Index first_group = groups.block_group(block), last_group = groups.block_group(block + 1);
+          const Index calls = (last_group - first_group) * (last_panel - first_panel);
+          for (Index p = first_panel; p < last_panel; ++p) {
+            const T* const next = !right.packs ? right.next(p, k, first_panel, last_panel) : nullptr;
+            for (Index g = first_group; g < last_group; ++g) {
+              const Index row = groups.begin(g), rows = groups.begin(g + 1) - row, columns = right.columns(p), call = g - first_group;
               T* const out = c.row(row) + p * width;
               for (Index i = 0; i < rows; ++i) {
                 for (Index j = 0; j < columns; j += Vec<T>::lanes) prefetch_to_write(out + i * c.stride(0) + j);
                 if constexpr (requires { finish.prefetch(row, columns, columns); }) finish.prefetch(row + i, p * width, columns);
               }
-              const T* const left = a.blocked ? a.data + (block * a.depth + k) * row_block + row - groups.block_begin(block) : a.data + row * a.row_stride + k;
-              detail::any_tile<T>(rows, {depth, left, a.row_stride, a.blocked ? row_block : 1, panel, width, next && calls++ < lines ? next + (calls - 1) * depth * cache_line<T> : nullptr}, out, c.stride(0), add || k > 0, columns);
+              if (pack_within && block + 1 < last_block)
+                detail::prefetch_left(a, last_row, groups.block_begin(block + 2) - last_row, k, depth, (p - first_panel) * (last_group - first_group) + call, calls);
+              detail::any_tile<T>(rows, {depth, left + (row - first_row) * row_stride, row_stride, a.transposed ? row_block : 1, panels[p - first_panel], width,
+                                         next && call < lines ? next + call * depth * cache_line<T> : nullptr},
+                                  out, c.stride(0), add || k > 0, columns);
               if (done)
                 for (Index i = 0; i < rows; ++i) finish(row + i, p * width, out + i * c.stride(0), columns);
             }
+          }
         }
         k += depth;
       } while (k < a.depth);
@@ -322,14 +340,9 @@ void linear_backward_input(const Threads& threads, Arena& arena, ConstView<T, 2>
 template <class T>
 void linear_backward_weight(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> x, Gradient<T, 2> dweight,
                             Gradient<T, 1> dbias) {
-  if (dweight) {
-    const auto scratch = arena.scratch();
-    const detail::RowGroups<T> groups{dy.width()};
-    const auto left = pack_left_transposed<T>(threads, dy, arena.allocate<T>(groups.blocks() * row_block * dy.rows()));
-    multiply(threads, arena, left, PlainRight<T>{x}, dweight.view, dweight.add, NoFinish{});
-  }
+  if (dweight) multiply(threads, arena, Left<T>{dy.data(), dy.width(), dy.rows(), dy.stride(0), true}, PlainRight<T>{x}, dweight.view, dweight.add, NoFinish{});
   if (!dbias) return;
-  threads.parallel_for(dy.width(), 64, [&](Index begin, Index end) {
+  threads.parallel_for(dy.width(), 512, [&](Index begin, Index end) {
     auto sums = row_map(dbias.view.data() + begin, end - begin);
     if (!dbias.add) sums.setZero();
     for (Index i = 0; i < dy.rows(); ++i) sums += row_map(dy.row(i) + begin, end - begin);
