@@ -8,6 +8,7 @@
 #include "eigenformer/block/residual.hpp"
 #include "eigenformer/core/arena.hpp"
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/core/denormals.hpp"
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/initialize.hpp"

@@ -31,7 +31,7 @@ class Tape {
   /// From now on dL/d(model) goes to `gradient`, a model of the same shape.
   template <class Model>
   void watch(const Model& model, Model& gradient, Start start = Start::add) {
-    walk([&](const std::string&, const Leaf&, const auto& value, auto& slope) { watch(value.view(), slope.view(), start); }, model,
+    walk([&](const Leaf&, const auto& value, auto& slope) { watch(value.view(), slope.view(), start); }, model,
          gradient);
   }
 

@@ -18,7 +18,7 @@ template <class Model>
 void initialize(Model& model, std::uint64_t seed) {
   std::uint32_t stream = 0;
   walk(
-      [&](const std::string&, const Leaf& leaf, auto& tensor) {
+      [&](const Leaf& leaf, auto& tensor) {
         using T = std::remove_reference_t<decltype(*tensor.data())>;
         RandomSequence random(seed, stream++);
         T* const values = tensor.data();

@@ -10,12 +10,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <type_traits>
 
+#include "eigenformer/core/denormals.hpp"
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/scalar.hpp"
 
@@ -67,6 +69,7 @@ class Threads {
     std::atomic<int> slots = 0;
     std::mutex mutex{};
     std::exception_ptr error{};
+    std::uint64_t float_mode = detail::float_mode();  // of the caller, for all
 
     void run() {
       const int slot = slots.fetch_add(1, std::memory_order_relaxed);
@@ -90,7 +93,10 @@ class Threads {
     Eigen::Barrier finished(helpers);
     for (unsigned i = 0; i < helpers; ++i)
       pool_->Schedule([&job, &finished] {
+        const std::uint64_t own = detail::float_mode();
+        detail::set_float_mode(job.float_mode);
         job.run();
+        detail::set_float_mode(own);
         finished.Notify();
       });
     job.run();

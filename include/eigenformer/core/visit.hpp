@@ -47,8 +47,10 @@ class Walker {
   template <class First, class... Rest>
   void operator()(const Leaf& leaf, First& first, Rest&... rest) {
     within(leaf.name, [&] {
-      require(((first.shape() == rest.shape()) && ...), path_, "the models differ in shape: ", first.shape(), " and others");
-      if (std::as_const(first).data()) f_(std::as_const(path_), leaf, first, rest...);
+      if (!((first.shape() == rest.shape()) && ...)) fail(path(), "the models differ in shape: ", first.shape(), " and others");
+      if (!std::as_const(first).data()) return;
+      if constexpr (std::is_invocable_v<F&, const Leaf&, First&, Rest&...>) f_(leaf, first, rest...);
+      else f_(path(), leaf, first, rest...);
     });
   }
 
@@ -70,21 +72,21 @@ class Walker {
   template <class Item>
   struct Kind<std::vector<Item>> {
     static void descend(Walker& walker, auto& first, auto&... rest) {
-      require(((first.size() == rest.size()) && ...), walker.path_, "the models differ in their number of items");
+      if (!((first.size() == rest.size()) && ...)) fail(walker.path(), "the models differ in their number of items");
       for (std::size_t i = 0; i < first.size(); ++i) walker(std::to_string(i), first[i], rest[i]...);
     }
   };
   template <class Item>
   struct Kind<std::optional<Item>> {
     static void descend(Walker& walker, auto& first, auto&... rest) {
-      require(((first.has_value() == rest.has_value()) && ...), walker.path_, "only some of the models have this part");
+      if (!((first.has_value() == rest.has_value()) && ...)) fail(walker.path(), "only some of the models have this part");
       if (first) walker.descend(*first, *rest...);
     }
   };
   template <class... Items>
   struct Kind<std::variant<Items...>> {
     static void descend(Walker& walker, auto& first, auto&... rest) {
-      require(((first.index() == rest.index()) && ...), walker.path_, "the models differ in the kind of this part");
+      if (!((first.index() == rest.index()) && ...)) fail(walker.path(), "the models differ in the kind of this part");
       std::visit(
           [&](auto& item) {
             using Item = std::remove_const_t<std::remove_reference_t<decltype(item)>>;
@@ -94,23 +96,34 @@ class Walker {
     }
   };
 
+  /// A name, and what it is part of: the path is written only for those who ask.
+  struct Part {
+    std::string_view name;
+    const Part* outer;
+  };
+
   template <class Inner>
   void within(std::string_view name, Inner&& inner) {
-    const std::size_t outer = path_.size();
-    if (outer > 0) path_ += '.';
-    path_ += name;
+    const Part part{name, innermost_};
+    innermost_ = &part;
     inner();
-    path_.resize(outer);
+    innermost_ = part.outer;
+  }
+
+  std::string path() const {
+    std::string text;
+    for (const Part* part = innermost_; part; part = part->outer) text.insert(0, std::string(part->name) + (text.empty() ? "" : "."));
+    return text;
   }
 
   F& f_;
-  std::string path_;
+  const Part* innermost_ = nullptr;
 };
 
 }  // namespace detail
 
 /// Calls f(path, leaf, tensor, …) for every tensor of the models, which must have the same structure; path is the
-/// dotted name, e.g. "encoder.blocks.0.attention.query.weight".
+/// dotted name, e.g. "encoder.blocks.0.attention.query.weight". Or f(leaf, tensor, …), if that is what f takes.
 template <class F, class... Models>
 void walk(F&& f, Models&... models) {
   detail::Walker<F> walker(f);
@@ -121,14 +134,14 @@ void walk(F&& f, Models&... models) {
 template <class Model>
 Index parameter_count(const Model& model) {
   Index count = 0;
-  walk([&](const std::string&, const Leaf&, const auto& tensor) { count += tensor.size(); }, model);
+  walk([&](const Leaf&, const auto& tensor) { count += tensor.size(); }, model);
   return count;
 }
 
 /// Sets every weight to zero.
 template <class Model>
 void set_zero(Model& model) {
-  walk([](const std::string&, const Leaf&, auto& tensor) { std::fill_n(tensor.data(), tensor.size(), 0); }, model);
+  walk([](const Leaf&, auto& tensor) { std::fill_n(tensor.data(), tensor.size(), 0); }, model);
 }
 
 /// A model of the same shape with all weights zero, e.g. to collect a gradient in.

@@ -130,24 +130,23 @@ void any_tile(Index rows, const TileInput<T>& in, T* c, Index c_stride, bool add
   for (Index i = 0; i < Rows; ++i) std::copy_n(buffer + i * Vectors * Vec<T>::lanes, width, c + i * c_stride);
 }
 
-/// One panel of B = scale·wᵀ: `count` ≤ Tile width rows of w, `depth` long, become columns; zero beyond.
+/// One panel of B = scale·wᵀ: `count` ≤ Tile width rows of w, `depth` long, become columns; zero up to a whole vector.
 template <class T>
 void pack_panel_transposed(const T* w, Index w_stride, Index count, Index depth, T scale, T* to) {
   constexpr Index width = Tile<T>::width, lanes = Vec<T>::lanes;
-  for (Index first = 0; first < width; first += lanes) {
+  for (Index first = 0; first < count; first += lanes) {
     T* const out = to + first;
+    const T* const in = w + first * w_stride;
+    const Index columns = (std::min)(count - first, lanes);
     Index k = 0;
-    if (count - first >= lanes) {
-      for (; k + lanes <= depth; k += lanes) {
-        Vec<T> block[static_cast<std::size_t>(lanes)];
-        for (Index i = 0; i < lanes; ++i) block[i] = Vec<T>::load(w + (first + i) * w_stride + k) * Vec<T>(scale);
-        transpose(block);
-        for (Index i = 0; i < lanes; ++i) block[i].store(out + (k + i) * width);
-      }
+    for (; k + lanes <= depth; k += lanes) {
+      Vec<T> block[static_cast<std::size_t>(lanes)];
+      for (Index i = 0; i < lanes; ++i) block[i] = i < columns ? Vec<T>::load(in + i * w_stride + k) * Vec<T>(scale) : Vec<T>(T{0});
+      transpose(block);
+      for (Index i = 0; i < lanes; ++i) block[i].store(out + (k + i) * width);
     }
-    const Index columns = std::clamp(count - first, Index{0}, lanes);
     for (; k < depth; ++k) {
-      for (Index i = 0; i < columns; ++i) out[k * width + i] = w[(first + i) * w_stride + k] * scale;
+      for (Index i = 0; i < columns; ++i) out[k * width + i] = in[i * w_stride + k] * scale;
       std::fill_n(out + k * width + columns, lanes - columns, T{0});
     }
   }

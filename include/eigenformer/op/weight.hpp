@@ -65,7 +65,7 @@ class Weight {
 template <class Model>
 void pack(const Threads& threads, Model& model) {
   walk(
-      [&](const std::string&, const Leaf&, auto& tensor) {
+      [&](const Leaf&, auto& tensor) {
         if constexpr (requires { tensor.pack(threads); }) tensor.pack(threads);
       },
       model);

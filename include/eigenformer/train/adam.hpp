@@ -27,10 +27,10 @@ template <class Model>
 void adam(const Threads& threads, const AdamConfig& config, Index step, double learning_rate, double gradient_scale, Model& model,
           const Model& gradient, Model& first, Model& second) {
   require(step >= 1, "adam", "steps count from 1, not ", step);
-  require(config.valid(), "adam", config.text());
+  if (!config.valid()) fail("adam", config.text());
   const auto power = static_cast<double>(step);
   walk(
-      [&](const std::string&, const Leaf& leaf, auto& weight, const auto& slope, auto& m, auto& v) {
+      [&](const Leaf& leaf, auto& weight, const auto& slope, auto& m, auto& v) {
         const kernel::AdamStep at{.beta1 = config.beta1, .beta2 = config.beta2, .epsilon = config.epsilon,
                                   .learning_rate = learning_rate, .decay = leaf.decay == Decay::yes ? config.decay : 0,
                                   .gradient_scale = gradient_scale, .correction1 = 1 - std::pow(config.beta1, power),

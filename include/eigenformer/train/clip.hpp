@@ -15,7 +15,7 @@ template <class Model>
 double global_norm(Context& ctx, const Model& gradient) {
   const auto scratch = ctx.scratch();
   double sum = 0;
-  walk([&](const std::string&, const Leaf&, const auto& slope) { sum += kernel::squared_norm(ctx.threads, ctx.arena, slope.size(), slope.data()); },
+  walk([&](const Leaf&, const auto& slope) { sum += kernel::squared_norm(ctx.threads, ctx.arena, slope.size(), slope.data()); },
        gradient);
   return std::sqrt(sum);
 }
