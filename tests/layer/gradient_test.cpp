@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(, LayerGradient, testing::Values(
     gradient_of<LayerNorm<double>>("LayerNormWithoutBias", LayerNormConfig{.width = 6, .bias = false}, {x_shape}, apply),
     gradient_of<LayerNorm<double>>("LayerNormOfResidual", LayerNormConfig{6}, {x_shape, x_shape}, of_residual),
     gradient_of<RmsNorm<double>>("RmsNorm", RmsNormConfig{6}, {x_shape}, apply),
-    gradient_of<RmsNorm<double>>("RmsNormOnePlus", RmsNormConfig{.width = 6, .one_plus = true}, {x_shape}, apply),
+    gradient_of<RmsNorm<double, true>>("RmsNormOnePlus", RmsNormConfig{6}, {x_shape}, apply),
     gradient_of<RmsNorm<double>>("RmsNormOfResidual", RmsNormConfig{6}, {x_shape, x_shape}, of_residual),
     gradient_of<Mlp<double>>("Mlp", MlpConfig{6, 9}, {x_shape}, apply),
     gradient_of<Mlp<double>>("MlpWithoutBias", MlpConfig{6, 9, false}, {x_shape}, apply),

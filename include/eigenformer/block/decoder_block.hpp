@@ -13,7 +13,9 @@ template <class ResidualType = PostNorm<float>, class SelfAttention = Attention<
           class CrossAttention = Attention<typename ResidualType::Scalar>, class FeedForward = Mlp<typename ResidualType::Scalar>>
 struct DecoderBlock {
   using Residual = ResidualType;
+  using Norm = typename Residual::Norm;
   using T = typename Residual::Scalar;
+  static constexpr bool needs_final_norm = Residual::needs_final_norm;
 
   SelfAttention self_attention;
   Residual self_attention_residual;
@@ -24,10 +26,8 @@ struct DecoderBlock {
 
   explicit DecoderBlock(const BlockConfig& config)
       : self_attention(config.attention()),
-        self_attention_residual({config.width, config.dropout}),
-        cross_attention(config.attention()),
-        cross_attention_residual({config.width, config.dropout}), feed_forward({config.width, config.hidden}),
-        feed_forward_residual({config.width, config.dropout}) {}
+        self_attention_residual(config.residual()), cross_attention(config.cross_attention()), cross_attention_residual(config.residual()),
+        feed_forward(config.feed_forward<FeedForward>()), feed_forward_residual(config.residual()) {}
 
   static void visit(auto&& f, auto&... m) {
     f("self_attention", m.self_attention...);
@@ -39,11 +39,13 @@ struct DecoderBlock {
   }
 
   /// x (B, N, D), memory (B, M, D) → (B, N, D)
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, ConstView<T, 3> memory, const Mask& self_mask = {.causal = true},
-                             const Mask& memory_mask = {}) const {
-    const auto y = self_attention_residual(ctx, x, [&](auto z) { return self_attention(ctx, z, {.mask = self_mask}); });
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, ConstView<T, 3> memory, const AttentionCall<T>& call, const Mask& memory_mask) const {
+    const auto y = self_attention_residual(ctx, x, [&](auto z) { return self_attention(ctx, z, call); });
     const auto w = cross_attention_residual(ctx, y, [&](auto z) { return cross_attention(ctx, z, {.memory = memory, .mask = memory_mask}); });
     return feed_forward_residual(ctx, w, [&](auto z) { return feed_forward(ctx, z); });
+  }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, ConstView<T, 3> memory, const Mask& self_mask = {.causal = true}, const Mask& memory_mask = {}) const {
+    return (*this)(ctx, x, memory, AttentionCall<T>{.mask = self_mask}, memory_mask);
   }
 };
 

@@ -1,4 +1,5 @@
-// Self-attention, then feed-forward, each within a residual connection (Vaswani et al. 2017, figure 1 left)
+// Self-attention, then feed-forward, each within a residual connection (Vaswani et al. 2017, figure 1 left). With a causal mask,
+// the block of decoder-only models.
 #pragma once
 
 #include "eigenformer/block/post_norm.hpp"
@@ -13,7 +14,9 @@ template <class ResidualType = PostNorm<float>, class SelfAttention = Attention<
           class FeedForward = Mlp<typename ResidualType::Scalar>>
 struct EncoderBlock {
   using Residual = ResidualType;
+  using Norm = typename Residual::Norm;
   using T = typename Residual::Scalar;
+  static constexpr bool needs_final_norm = Residual::needs_final_norm;
 
   SelfAttention attention;
   Residual attention_residual;
@@ -22,8 +25,7 @@ struct EncoderBlock {
 
   explicit EncoderBlock(const BlockConfig& config)
       : attention(config.attention()),
-        attention_residual({config.width, config.dropout}), feed_forward({config.width, config.hidden}),
-        feed_forward_residual({config.width, config.dropout}) {}
+        attention_residual(config.residual()), feed_forward(config.feed_forward<FeedForward>()), feed_forward_residual(config.residual()) {}
 
   static void visit(auto&& f, auto&... m) {
     f("attention", m.attention...);
@@ -33,10 +35,11 @@ struct EncoderBlock {
   }
 
   /// x (B, N, D) → (B, N, D)
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const Mask& mask = {}) const {
-    const auto y = attention_residual(ctx, x, [&](auto z) { return attention(ctx, z, {.mask = mask}); });
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call) const {
+    const auto y = attention_residual(ctx, x, [&](auto z) { return attention(ctx, z, call); });
     return feed_forward_residual(ctx, y, [&](auto z) { return feed_forward(ctx, z); });
   }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const Mask& mask = {}) const { return (*this)(ctx, x, AttentionCall<T>{.mask = mask}); }
 };
 
 }  // namespace eigenformer

@@ -1,5 +1,7 @@
-// What the wrappers of the residual stream (PostNorm, PreNorm) and the blocks have in common.
+// What the wrappers of the residual stream (PostNorm, PreNorm, …) and the blocks have in common.
 #pragma once
+
+#include <optional>
 
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/layer/attention/attention.hpp"
@@ -8,18 +10,55 @@ namespace eigenformer {
 
 struct ResidualConfig {
   Index width = 512;
-  double dropout = 0;  ///< on the sublayer's output
+  double dropout = 0;                      ///< on the sublayer's output
+  std::optional<double> norm_epsilon{};    ///< none: the norm's default
+  bool norm_bias = true;                   ///< where the norm can have one
+  double alpha = 1;                        ///< of DeepNorm
+
+  template <class Norm>
+  typename Norm::Config norm() const {
+    typename Norm::Config config{.width = width};
+    if constexpr (requires { config.epsilon; }) config.epsilon = norm_epsilon.value_or(config.epsilon);
+    if constexpr (requires { config.bias; }) config.bias = norm_bias;
+    return config;
+  }
 };
 
 /// Sizes of a block; the defaults are the paper's base model.
 struct BlockConfig {
-  Index width = 512;      ///< D
-  Index hidden = 2048;    ///< F
-  Index heads = 8;        ///< H
-  Index head_width = 0;   ///< E; 0: D/H
-  double dropout = 0.1;   ///< on sublayer outputs and on attention weights
+  Index width = 512;                        ///< D
+  Index hidden = 2048;                      ///< F
+  Index heads = 8;                          ///< H
+  Index head_width = 0;                     ///< E; 0: D/H
+  double dropout = 0.1;                     ///< on sublayer outputs and on attention weights
+  Index key_heads = 0;                      ///< K; 0: H
+  bool attention_bias = true;               ///< on the projections of queries, keys and values
+  std::optional<bool> output_bias{};        ///< on attention's last projection; none: as the others
+  std::optional<bool> feed_forward_bias{};  ///< none: the network's default
+  std::optional<double> norm_epsilon{};     ///< none: the norm's default
+  bool norm_bias = true;                    ///< where the norm can have one
+  std::optional<double> scale{};            ///< of the scores; none: 1/√E
+  Index window = 0;                         ///< of self-attention, in tokens; 0: none
+  double cap = 0;                           ///< of the scores, for CappedScores
+  double alpha = 1;                         ///< of DeepNorm
 
-  AttentionConfig attention() const { return {.width = width, .heads = heads, .head_width = head_width, .dropout = dropout}; }
+  AttentionConfig attention() const {
+    return {.width = width, .heads = heads, .key_heads = key_heads, .head_width = head_width, .bias = attention_bias, .output_bias = output_bias,
+            .dropout = dropout, .scale = scale, .window = window, .cap = cap, .epsilon = norm_epsilon.value_or(1e-6)};
+  }
+  /// Of attention to another sequence, where a window has no meaning.
+  AttentionConfig cross_attention() const {
+    AttentionConfig config = attention();
+    config.window = 0;
+    return config;
+  }
+  template <class FeedForward>
+  auto feed_forward() const {
+    typename FeedForward::Config config{.width = width, .hidden = hidden};
+    config.bias = feed_forward_bias.value_or(config.bias);
+    return config;
+  }
+  ResidualConfig residual() const { return {width, dropout, norm_epsilon, norm_bias, alpha}; }
 };
 
 }  // namespace eigenformer

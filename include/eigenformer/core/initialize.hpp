@@ -12,6 +12,7 @@
 namespace eigenformer {
 
 /// Gives every weight the initial value that its Leaf names; the same seed gives the same values on every platform.
+///   Init::half, tiny  ½, 10⁻⁴
 ///   Init::xavier     uniform in ±√(6 / (In + Out)) (Glorot and Bengio 2010), for a weight (Out, In)
 ///   Init::embedding  normal with standard deviation 1/√D, for a table (V, D) whose rows are scaled by √D when looked up
 template <class Model>
@@ -28,6 +29,8 @@ void initialize(Model& model, std::uint64_t seed) {
         switch (leaf.init) {
           case Init::zeros: return draw([] { return 0.0; });
           case Init::ones: return draw([] { return 1.0; });
+          case Init::half: return draw([] { return 0.5; });
+          case Init::tiny: return draw([] { return 1e-4; });
           case Init::xavier: return draw([&, bound = std::sqrt(6 / (width + rows))] { return bound * (2 * random.uniform() - 1); });
           case Init::embedding: return draw([&, deviation = 1 / std::sqrt(width)] { return deviation * random.normal(); });
         }

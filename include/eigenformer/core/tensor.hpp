@@ -50,12 +50,17 @@ class Tensor {
   explicit Tensor(Shape<Rank> shape) : shape_(shape) {
     for (int axis = 0; axis < Rank; ++axis) require(shape[axis] >= 0, "tensor", "negative extent in ", shape);
     require(checked_count(shape, sizeof(T)) >= 0, "tensor", "too many elements in ", shape);
+    if constexpr (std::is_same_v<T, NoValue>) {
+      data_ = &nothing_;
+      return;
+    }
     const auto count = static_cast<std::size_t>(shape.size());
     data_ = static_cast<T*>(aligned_allocate((std::max)(count, std::size_t{1}) * sizeof(T)));  // empty is not "not given"
     std::fill_n(data_, count, T{});
   }
 
   explicit Tensor(ConstView<T, Rank> view) : Tensor(view.shape()) {
+    if constexpr (std::is_same_v<T, NoValue>) return;
     const auto rows = view.flat();
     for (Index i = 0; i < rows.extent(0); ++i) std::copy_n(rows.row(i), rows.width(), data_ + i * rows.width());
   }
@@ -70,7 +75,7 @@ class Tensor {
     return *this;
   }
   ~Tensor() {
-    if (data_) aligned_deallocate(data_);
+    if (data_ && !std::is_same_v<T, NoValue>) aligned_deallocate(data_);
   }
 
   T* data() { return data_; }
@@ -98,6 +103,8 @@ class Tensor {
   MatrixMap<const T> matrix() const { return view().matrix(); }
 
  private:
+  static inline T nothing_{};  // the address of what has no value
+
   T* data_ = nullptr;
   Shape<Rank> shape_{};
 };

@@ -25,7 +25,7 @@
 namespace eigenformer {
 
 /// Initial values; see initialize().
-enum class Init { zeros, ones, xavier, embedding };
+enum class Init { zeros, ones, half, tiny, xavier, embedding };
 
 /// Whether weight decay applies.
 enum class Decay { no, yes };

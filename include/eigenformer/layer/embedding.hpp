@@ -17,9 +17,9 @@ struct EmbeddingConfig {
 template <Real T = float>
 struct Embedding {
   Weight<T> weight;  // (V, D)
-  T scale;
+  double scale;
 
-  explicit Embedding(const EmbeddingConfig& config) : scale(config.scaled ? std::sqrt(static_cast<T>(config.width)) : T{1}) {
+  explicit Embedding(const EmbeddingConfig& config) : scale(config.scaled ? std::sqrt(static_cast<double>(config.width)) : 1) {
     require(config.vocabulary > 0 && config.width > 0, "embedding", "cannot embed ", config.vocabulary, " tokens in width ", config.width);
     weight = Weight<T>(Shape{config.vocabulary, config.width});
   }
@@ -27,7 +27,7 @@ struct Embedding {
   static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding, Decay::yes}, m.weight...); }
 
   /// ids (B, N) → (B, N, D)
-  ConstView<T, 3> operator()(Context& ctx, ConstView<Id, 2> ids) const { return op::embedding(ctx, ids, weight.view(), scale); }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<Id, 2> ids) const { return op::embedding(ctx, ids, weight.view(), static_cast<T>(scale)); }
 
   /// The tied output projection: x (B, N, D) → logits x·weightᵀ (B, N, V), unscaled.
   ConstView<T, 3> logits(Context& ctx, ConstView<T, 3> x) const { return op::linear(ctx, x, weight); }

@@ -1,6 +1,7 @@
 // A stack of blocks, with a final norm where the arrangement needs one: Encoder and Decoder.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -14,13 +15,14 @@ struct StackConfig {
   Index layers = 6;                 ///< L
   BlockConfig block{};
   std::optional<bool> final_norm{};  ///< none: as the arrangement needs it (Pre-LN does)
+  std::function<BlockConfig(Index layer, BlockConfig block)> vary{};  ///< changes the block of a layer, 0 to L − 1
 };
 
 /// x (B, N, D) through L blocks; further arguments go to every block.
 template <class BlockType>
 struct Stack {
   using Block = BlockType;
-  using Norm = typename Block::Residual::Norm;
+  using Norm = typename Block::Norm;
   using T = typename Block::T;
 
   std::vector<Block> blocks;
@@ -28,8 +30,8 @@ struct Stack {
 
   explicit Stack(const StackConfig& config) {
     require(config.layers >= 0, "stack", "cannot have ", config.layers, " layers");
-    for (Index i = 0; i < config.layers; ++i) blocks.emplace_back(config.block);
-    if (config.final_norm.value_or(Block::Residual::needs_final_norm)) norm.emplace(typename Norm::Config{config.block.width});
+    for (Index i = 0; i < config.layers; ++i) blocks.emplace_back(config.vary ? config.vary(i, config.block) : config.block);
+    if (config.final_norm.value_or(Block::needs_final_norm)) norm.emplace(config.block.residual().template norm<Norm>());
   }
 
   static void visit(auto&& f, auto&... m) {

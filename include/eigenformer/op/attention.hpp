@@ -1,4 +1,4 @@
-// softmax(scale·q·kᵀ)·v for every head
+// softmax(score(scale·q·kᵀ))·v for every head
 #pragma once
 
 #include <type_traits>
@@ -6,8 +6,106 @@
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/kernel/attention.hpp"
 #include "eigenformer/op/dropout.hpp"
+#include "eigenformer/op/relative.hpp"
 
 namespace eigenformer::op {
+
+// What happens to the scores: forward() is the kernel's Score, backward(ctx) the same with a place for its gradient. Each
+// holds views and numbers only.
+
+struct PlainScore {
+  template <class T>
+  kernel::PlainScore forward() const {
+    return {};
+  }
+  template <class T>
+  kernel::PlainScore backward(Context&) const {
+    return {};
+  }
+  void check(Index, Index, Index, Index) const {}
+};
+
+/// s − slope·|distance| (ALiBi: Press, Smith, Lewis 2022), slopes (H)
+template <class T>
+struct AlibiScore {
+  ConstView<T, 1> slopes;
+
+  template <class>
+  kernel::AlibiScore<T> forward() const {
+    return {slopes};
+  }
+  template <class>
+  kernel::AlibiScore<T> backward(Context&) const {
+    return {slopes};
+  }
+  void check(Index, Index heads, Index, Index) const { require(slopes.size() == heads, "alibi", slopes.size(), " slopes do not fit ", heads, " heads"); }
+};
+
+/// cap·tanh(s/cap)
+struct CappedScore {
+  double cap;
+
+  template <class T>
+  kernel::CappedScore<T> forward() const {
+    return {static_cast<T>(cap)};
+  }
+  template <class T>
+  kernel::CappedScore<T> backward(Context&) const {
+    return forward<T>();
+  }
+  void check(Index, Index, Index, Index) const { require(cap > 0, "attention", "a cap of ", cap, " makes no sense"); }
+};
+
+namespace detail {
+
+/// A place that scores add to: zero, if it held nothing.
+template <class T, int Rank>
+Gradient<T, Rank> to_add_to(Gradient<T, Rank> gradient) {
+  if (gradient && !gradient.add) gradient.view.matrix().setZero();
+  return {gradient.view, true};
+}
+
+}  // namespace detail
+
+/// s + bias of the distance
+template <class T>
+struct DistanceScore {
+  DistanceBias<T> distances;
+
+  template <class>
+  kernel::DistanceScore<T> forward() const {
+    return {distances.bias, distances.before, {}};
+  }
+  template <class>
+  kernel::DistanceScore<T> backward(Context& back) const {
+    return {distances.bias, distances.before, detail::to_add_to(back.gradient(distances.bias))};
+  }
+  void check(Index, Index heads, Index, Index) const {
+    require(distances && distances.bias.extent(0) == heads && distances.bias.extent(1) > 0, "attention", "biases of distances ", distances.bias.shape(), " do not fit ", heads,
+            " heads");
+  }
+};
+
+/// s + bias (B, H, N, M), an extent of 1 stands for all of B, H or N
+template <class T>
+struct BiasScore {
+  ConstView<T, 4> bias;
+
+  template <class>
+  kernel::BiasScore<T> forward() const {
+    return {bias, {}};
+  }
+  template <class>
+  kernel::BiasScore<T> backward(Context& back) const {
+    return {bias, detail::to_add_to(back.gradient(bias))};
+  }
+  void check(Index batch, Index heads, Index queries, Index keys) const {
+    const Shape<4> full{batch, heads, queries, keys};
+    for (int axis = 0; axis < 4; ++axis)
+      require(bias.extent(axis) == full[axis] || (axis < 3 && bias.extent(axis) == 1), "attention", "a bias of ", bias.shape(), " does not fit scores of ", full,
+              " (batch, heads, queries, keys)");
+  }
+};
 
 /// What shapes attention besides q, k and v.
 struct AttentionOptions {
@@ -26,27 +124,24 @@ inline Mask remembered(Context& ctx, Mask mask) {
 }
 
 /// query (B, N, H, E), key (B, M, K, E), value (B, M, K, E) with K dividing H → (B, N, H, E)
-template <class T>
-ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> key, ConstView<T, 4> value,
-                          const AttentionOptions& options) {
+template <class T, class Score = PlainScore>
+ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> key, ConstView<T, 4> value, const AttentionOptions& options,
+                          const Score& score = {}) {
   require(query.extent(0) == key.extent(0) && key.shape() == value.shape() && query.extent(3) == key.extent(3), "attention",
           "queries ", query.shape(), ", keys ", key.shape(), " and values ", value.shape(), " do not fit");
   require(key.extent(2) > 0 && query.extent(2) % key.extent(2) == 0, "attention", key.extent(2), " key-value heads do not divide ",
           query.extent(2), " query heads");
   options.mask.check("attention", query.extent(0), query.extent(2), query.extent(1), key.extent(1));
+  score.check(query.extent(0), query.extent(2), query.extent(1), key.extent(1));
   const Mask mask = remembered(ctx, options.mask);
   const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), mask, next_dropout(ctx, options.dropout)};
   const View<T, 4> y = ctx.output<T>(query.shape());
   const auto rows = ctx.arena.allocate<kernel::AttentionRow<T>>(Shape{query.extent(0), query.extent(2), query.extent(1)});
-  {
-    const auto scratch = ctx.scratch();
-    kernel::attention_forward(ctx.threads, ctx.arena, in, y, rows);
-  }
+  kernel::attention_forward(ctx.threads, ctx.arena, in, y, rows, score.template forward<T>());
   ctx.record(y, [=](Context& back, ConstView<T, 4> dy) {
     // Should they share memory, then the kernel overwrites in this order: dkey, dvalue, dquery.
     const auto dkey = back.gradient(in.key), dvalue = back.gradient(in.value), dquery = back.gradient(in.query);
-    const auto scratch = back.scratch();
-    kernel::attention_backward<T>(back.threads, back.arena, in, y, rows, dy, dquery, dkey, dvalue);
+    kernel::attention_backward<T>(back.threads, back.arena, in, y, rows, dy, dquery, dkey, dvalue, score.template backward<T>(back));
   });
   return y;
 }

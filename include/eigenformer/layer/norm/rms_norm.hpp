@@ -1,4 +1,4 @@
-// y = x / √(mean of x² + ε) ∘ (offset + weight) over the last axis (Zhang and Sennrich 2019)
+// y = x / √(mean of x² + ε) ∘ weight, or ∘ (1 + weight), over the last axis (Zhang and Sennrich 2019)
 #pragma once
 
 #include "eigenformer/core/visit.hpp"
@@ -9,27 +9,24 @@ namespace eigenformer {
 struct RmsNormConfig {
   Index width = 0;
   double epsilon = 1e-6;
-  bool weight = true;     ///< learned factors
-  bool one_plus = false;  ///< factors 1 + weight, which then begins at 0 (Gemma Team 2024)
+  bool weight = true;  ///< learned factors
 };
 
-template <Real T = float>
+/// OnePlus: the factors are 1 + weight, which then begins at 0 (Gemma Team 2024).
+template <Real T = float, bool OnePlus = false>
 struct RmsNorm {
   using Config = RmsNormConfig;
 
   Tensor<T, 1> weight;  // (D), or none
   double epsilon;
-  bool one_plus;
 
-  explicit RmsNorm(const RmsNormConfig& config) : epsilon(config.epsilon), one_plus(config.one_plus) {
+  explicit RmsNorm(const RmsNormConfig& config) : epsilon(config.epsilon) {
     require(config.width > 0, "rms_norm", "width ", config.width, " is not positive");
     require(config.epsilon >= 0, "rms_norm", "epsilon ", config.epsilon, " is negative");
     if (config.weight) weight = Tensor<T, 1>(Shape{config.width});
   }
 
-  static void visit(auto&& f, auto& first, auto&... rest) {
-    f(Leaf{"weight", first.one_plus ? Init::zeros : Init::ones}, first.weight, rest.weight...);
-  }
+  static void visit(auto&& f, auto&... m) { f(Leaf{"weight", OnePlus ? Init::zeros : Init::ones}, m.weight...); }
 
   /// x (…, D) → (…, D)
   ConstView<T, 2> operator()(Context& ctx, ConstView<T, 2> x) const { return op::norm<NormKind::rms>(ctx, x, weights(), epsilon); }
@@ -41,7 +38,7 @@ struct RmsNorm {
   }
 
  private:
-  op::NormWeights<T> weights() const { return {weight, {}, one_plus ? T{1} : T{0}}; }
+  op::NormWeights<T> weights() const { return {weight, {}, static_cast<T>(OnePlus)}; }
 };
 
 }  // namespace eigenformer

@@ -1,0 +1,2 @@
+// What including everything costs.
+#include <eigenformer/eigenformer.hpp>

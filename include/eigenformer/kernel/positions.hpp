@@ -1,0 +1,30 @@
+// Positions: where the tokens of a batch stand in their sequences.
+#pragma once
+
+#include <string_view>
+
+#include "eigenformer/core/error.hpp"
+#include "eigenformer/core/view.hpp"
+
+namespace eigenformer {
+
+/// Token n of every sequence stands at first + n; or where `given` (B, N) says, e.g. for padding on the left.
+struct Positions {
+  Index first = 0;
+  ConstView<Index, 2> given{};
+
+  Index at(Index b, Index n) const { return given ? given(b, n) : first + n; }
+  /// Whether all sequences have the same ones.
+  bool shared() const { return !given; }
+
+  /// Throws unless they fit (B, N) and none is negative.
+  void check(std::string_view place, Index batch, Index tokens) const {
+    require(first >= 0, place, "position ", first, " is negative");
+    if (!given) return;
+    require(given.extent(0) == batch && given.extent(1) == tokens, place, "positions ", given.shape(), " do not fit a batch of ", batch, " times ", tokens, " tokens");
+    for (Index b = 0; b < batch; ++b)
+      for (Index n = 0; n < tokens; ++n) require(given(b, n) >= 0, place, "position ", given(b, n), " of token ", n, " in sequence ", b, " is negative");
+  }
+};
+
+}  // namespace eigenformer

@@ -1,0 +1,96 @@
+// Rotary positions (RoFormer: Su et al. 2021): pair i of a query or key is turned by the angle position·frequency(i), so that
+// q·k depends on the distance alone.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "eigenformer/core/gradient.hpp"
+#include "eigenformer/core/threads.hpp"
+#include "eigenformer/core/view.hpp"
+#include "eigenformer/kernel/positions.hpp"
+#include "eigenformer/kernel/row.hpp"
+#include "eigenformer/kernel/simd.hpp"
+
+namespace eigenformer {
+
+/// Which elements make pair i of R: (2i, 2i + 1) as in RoFormer, or (i, i + R/2) as in GPT-NeoX and LLaMA.
+enum class RotaryLayout { interleaved, halves };
+
+namespace kernel::inline EIGENFORMER_SIMD {
+
+/// cosine and sine (B or 1, N, R/2) of every position and pair, times the attention factor.
+template <class T>
+struct RotaryTable {
+  ConstView<T, 3> cosine{}, sine{};
+  RotaryLayout layout = RotaryLayout::halves;
+
+  explicit operator bool() const { return static_cast<bool>(cosine); }
+};
+
+/// Fills the table. Angles are computed in double: directly at every 32nd position, in between by the rotation of one
+/// step; so the value at a position depends on nothing else.
+template <class T>
+void rotary_table(const Threads& threads, const std::vector<double>& frequencies, double factor, const Positions& positions, View<T, 3> cosine, View<T, 3> sine) {
+  constexpr Index anchor = 32;
+  threads.parallel_for(static_cast<Index>(frequencies.size()), 8, [&](Index begin, Index end) {
+    for (Index pair = begin; pair < end; ++pair) {
+      const double frequency = frequencies[static_cast<std::size_t>(pair)], step_sine = std::sin(frequency), step_cosine = std::cos(frequency);
+      for (Index b = 0; b < cosine.extent(0); ++b) {
+        Index at = -1;
+        double s = 0, c = 1;
+        for (Index n = 0; n < cosine.extent(1); ++n) {
+          const Index position = positions.at(b, n), start = position - position % anchor;
+          if (at < start || at > position) {
+            at = start;
+            s = std::sin(static_cast<double>(at) * frequency);
+            c = std::cos(static_cast<double>(at) * frequency);
+          }
+          for (; at < position; ++at) {
+            const double turned = s * step_cosine + c * step_sine;
+            c = c * step_cosine - s * step_sine;
+            s = turned;
+          }
+          cosine(b, n, pair) = static_cast<T>(c * factor);
+          sine(b, n, pair) = static_cast<T>(s * factor);
+        }
+      }
+    }
+  });
+}
+
+/// y ← x (B, N, H, E) with the first R elements of each head turned, forward or (direction −1) back; the others as they are.
+template <class T>
+void rotary(const Threads& threads, ConstView<T, 4> x, const RotaryTable<T>& table, T direction, Gradient<T, 4> y) {
+  if (!y) return;
+  const Index tokens = x.extent(1), heads = x.extent(2), width = x.extent(3), half = table.cosine.extent(2);
+  threads.parallel_for(x.extent(0) * tokens, row_grain(heads * width), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      const Index b = i / tokens, n = i % tokens, table_b = table.cosine.extent(0) == 1 ? 0 : b;
+      const T *const cosine = &table.cosine(table_b, n, 0), *const sine = &table.sine(table_b, n, 0);
+      for (Index h = 0; h < heads; ++h) {
+        const T* const in = &x(b, n, h, 0);
+        T* const out = &y.view(b, n, h, 0);
+        const auto put = [&](Index j, auto count, Vec<T> value) { store(out + j, y.add ? load(out + j, count) + value : value, count); };
+        if (table.layout == RotaryLayout::halves) {
+          for_vectors<T>(half, [&](Index j, auto count) {
+            const Vec<T> one = load(in + j, count), other = load(in + half + j, count), c = load(cosine + j, count), s = load(sine + j, count) * Vec<T>(direction);
+            put(j, count, one * c - other * s);
+            put(half + j, count, other * c + one * s);
+          });
+        } else {
+          for (Index j = 0; j < half; ++j) {
+            const T one = in[2 * j], other = in[2 * j + 1], s = sine[j] * direction, left = one * cosine[j] - other * s, right = other * cosine[j] + one * s;
+            out[2 * j] = y.add ? out[2 * j] + left : left;
+            out[2 * j + 1] = y.add ? out[2 * j + 1] + right : right;
+          }
+        }
+        for_vectors<T>(width - 2 * half, [&](Index j, auto count) { put(2 * half + j, count, load(in + 2 * half + j, count)); });
+      }
+    }
+  });
+}
+
+}  // namespace kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer

@@ -1,0 +1,57 @@
+// What happens to the queries and keys of each head before they meet.
+#pragma once
+
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/layer/attention/config.hpp"
+#include "eigenformer/layer/norm/rms_norm.hpp"
+
+namespace eigenformer {
+
+/// Nothing.
+template <Real T = float>
+struct PlainHeads {
+  explicit PlainHeads(const AttentionConfig&) {}
+  static void visit(auto&&, auto&...) {}
+
+  /// (B, N, H, E) → (B, N, H, E)
+  ConstView<T, 4> queries(Context&, ConstView<T, 4> q, const AttentionCall<T>&) const { return q; }
+  ConstView<T, 4> keys(Context&, ConstView<T, 4> k, const AttentionCall<T>&) const { return k; }
+};
+
+/// Rotary positions (Su et al. 2021), from call.rotary; never on values.
+template <Real T = float>
+struct RotaryHeads {
+  explicit RotaryHeads(const AttentionConfig&) {}
+  static void visit(auto&&, auto&...) {}
+
+  ConstView<T, 4> queries(Context& ctx, ConstView<T, 4> q, const AttentionCall<T>& call) const { return op::rotary<T>(ctx, q, call.rotary); }
+  ConstView<T, 4> keys(Context& ctx, ConstView<T, 4> k, const AttentionCall<T>& call) const { return op::rotary<T>(ctx, k, call.rotary); }
+};
+
+/// A norm of every head's queries and keys (Henry et al. 2020), then Inner.
+template <Real T = float, class Norm = RmsNorm<T>, class Inner = RotaryHeads<T>>
+struct QkNorm {
+  Norm query_norm;  // (E)
+  Norm key_norm;    // (E)
+  Inner inner;
+
+  explicit QkNorm(const AttentionConfig& config)
+      : query_norm({.width = config.completed().head_width, .epsilon = config.epsilon}), key_norm({.width = config.completed().head_width, .epsilon = config.epsilon}),
+        inner(config) {}
+
+  static void visit(auto&& f, auto&... m) {
+    f("query_norm", m.query_norm...);
+    f("key_norm", m.key_norm...);
+    f("inner", m.inner...);
+  }
+
+  ConstView<T, 4> queries(Context& ctx, ConstView<T, 4> q, const AttentionCall<T>& call) const { return inner.queries(ctx, normalized(ctx, query_norm, q), call); }
+  ConstView<T, 4> keys(Context& ctx, ConstView<T, 4> k, const AttentionCall<T>& call) const { return inner.keys(ctx, normalized(ctx, key_norm, k), call); }
+
+ private:
+  static ConstView<T, 4> normalized(Context& ctx, const Norm& norm, ConstView<T, 4> x) {
+    return norm(ctx, x.reshape(Shape{x.extent(0), x.extent(1) * x.extent(2), x.extent(3)})).reshape(x.shape());
+  }
+};
+
+}  // namespace eigenformer

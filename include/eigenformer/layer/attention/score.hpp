@@ -1,0 +1,61 @@
+// What happens to the scores: each kind of scores gives the op a functor that is inlined into the attention kernel.
+#pragma once
+
+#include <cmath>
+
+#include "eigenformer/layer/attention/config.hpp"
+#include "eigenformer/op/attention.hpp"
+
+namespace eigenformer {
+
+/// Nothing.
+template <Real T = float>
+struct PlainScores {
+  explicit PlainScores(const AttentionConfig&) {}
+  static void visit(auto&&, auto&...) {}
+  op::PlainScore bind(Context&, const AttentionCall<T>&) const { return {}; }
+};
+
+/// The slope of head h of H (Press, Smith, Lewis 2022): 2^(−8(h+1)/H) if H is a power of 2; else those of the next smaller
+/// power of 2, then every other one of twice that.
+inline double alibi_slope(Index h, Index heads) {
+  require(heads > 0 && h >= 0 && h < heads, "alibi", "there is no head ", h, " of ", heads);
+  Index power = 1;
+  while (2 * power <= heads) power *= 2;
+  const auto slope = [](Index number, Index of) { return std::exp2(-8 * static_cast<double>(number) / static_cast<double>(of)); };
+  return h < power ? slope(h + 1, power) : slope(2 * (h - power) + 1, 2 * power);
+}
+
+/// ALiBi: −slope·|distance|
+template <Real T = float>
+struct AlibiScores {
+  Index heads;
+
+  explicit AlibiScores(const AttentionConfig& config) : heads(config.heads) {}
+  static void visit(auto&&, auto&...) {}
+  op::AlibiScore<T> bind(Context& ctx, const AttentionCall<T>&) const {
+    const View<T, 1> slopes = ctx.arena.allocate<T>(Shape{heads});
+    for (Index h = 0; h < heads; ++h) slopes[h] = static_cast<T>(alibi_slope(h, heads));
+    return {slopes};
+  }
+};
+
+/// cap·tanh(s/cap), with the config's cap (Gemma Team 2024)
+template <Real T = float>
+struct CappedScores {
+  double cap;
+
+  explicit CappedScores(const AttentionConfig& config) : cap(config.cap) { require(cap > 0, "attention", "a cap of ", cap, " makes no sense"); }
+  static void visit(auto&&, auto&...) {}
+  op::CappedScore bind(Context&, const AttentionCall<T>&) const { return {cap}; }
+};
+
+/// Learned biases of distances, from call.bias (T5)
+template <Real T = float>
+struct BiasedScores {
+  explicit BiasedScores(const AttentionConfig&) {}
+  static void visit(auto&&, auto&...) {}
+  op::DistanceScore<T> bind(Context&, const AttentionCall<T>& call) const { return {call.bias}; }
+};
+
+}  // namespace eigenformer

@@ -1,0 +1,39 @@
+// y = g·x / ‖x‖ over the last axis (Nguyen and Salazar 2019)
+#pragma once
+
+#include <cmath>
+
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/op/affine.hpp"
+#include "eigenformer/op/norm.hpp"
+
+namespace eigenformer {
+
+struct ScaleNormConfig {
+  Index width = 0;
+  double epsilon = 1e-12;  ///< added to the mean square
+};
+
+/// Begins with g = 1; the paper's √D is a good choice too.
+template <Real T = float>
+struct ScaleNorm {
+  using Config = ScaleNormConfig;
+
+  Tensor<T, 1> weight;  // (1): g
+  double factor, epsilon;
+
+  explicit ScaleNorm(const ScaleNormConfig& config) : factor(1 / std::sqrt(static_cast<double>(config.width))), epsilon(config.epsilon) {
+    require(config.width > 0, "scale_norm", "width ", config.width, " is not positive");
+    require(config.epsilon >= 0, "scale_norm", "epsilon ", config.epsilon, " is negative");
+    weight = Tensor<T, 1>(Shape{1});
+  }
+
+  static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::ones}, m.weight...); }
+
+  /// x (…, D) → (…, D)
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const {
+    return op::affine(ctx, op::norm<NormKind::rms>(ctx, x, {}, epsilon), weight, {}, factor);
+  }
+};
+
+}  // namespace eigenformer

@@ -1,0 +1,39 @@
+// Learned positions: x + table[position + offset] (Gehring et al. 2017)
+#pragma once
+
+#include "eigenformer/layer/position/none.hpp"
+#include "eigenformer/op/dropout.hpp"
+#include "eigenformer/op/embedding.hpp"
+
+namespace eigenformer {
+
+/// Offset: rows of the table that come before position 0 (2 for RoBERTa and BART).
+template <Real T = float, Index Offset = 0>
+struct Learned : NoPosition<T> {
+  Tensor<T, 2> weight;  // (longest + Offset, D)
+
+  explicit Learned(const PositionConfig& config) {
+    require(config.longest > 0 && config.width > 0, "learned", "cannot learn ", config.longest, " positions of width ", config.width);
+    weight = Tensor<T, 2>(Shape{config.longest + Offset, config.width});
+  }
+
+  static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding}, m.weight...); }
+
+  Index longest() const { return weight.extent(0) - Offset; }
+
+  /// x (B, N, D) → (B, N, D)
+  ConstView<T, 3> embed(Context& ctx, ConstView<T, 3> x, const Positions& positions) const {
+    const Index batch = x.extent(0), tokens = x.extent(1);
+    positions.check("learned", batch, tokens);
+    const View<Id, 2> ids = ctx.arena.allocate<Id>(Shape{batch, tokens});
+    for (Index b = 0; b < batch; ++b)
+      for (Index n = 0; n < tokens; ++n) {
+        const Index position = positions.at(b, n);
+        require(position < longest(), "learned", "position ", position, " of token ", n, " is past the last of ", longest());
+        ids(b, n) = static_cast<Id>(position + Offset);
+      }
+    return op::add(ctx, x, op::embedding<T>(ctx, ConstView<Id, 2>(ids), weight));
+  }
+};
+
+}  // namespace eigenformer

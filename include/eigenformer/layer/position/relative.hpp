@@ -1,0 +1,28 @@
+// Learned biases of relative positions in buckets, for BiasedScores; one table for all layers (T5: Raffel et al. 2020)
+#pragma once
+
+#include "eigenformer/layer/position/none.hpp"
+#include "eigenformer/op/relative.hpp"
+
+namespace eigenformer {
+
+template <Real T = float, bool Bidirectional = true>
+struct Relative : NoPosition<T> {
+  Tensor<T, 2> weight;  // (buckets, H)
+  RelativeBuckets buckets;
+
+  explicit Relative(const PositionConfig& config, Index count = 32, Index furthest = 128) : buckets{count, furthest, Bidirectional} {
+    require(config.heads > 0 && count > (Bidirectional ? 3 : 1) && furthest > count, "relative", "cannot put distances up to ", furthest, " into ", count, " buckets for ",
+            config.heads, " heads");
+    weight = Tensor<T, 2>(Shape{count, config.heads});
+  }
+
+  static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding}, m.weight...); }
+
+  void attend(Context& ctx, Index, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
+    require(positions.shared(), "relative", "explicit positions are not supported: distances are those of tokens");
+    call.bias = op::spread_buckets<T>(ctx, weight, buckets, positions.first + tokens);
+  }
+};
+
+}  // namespace eigenformer

@@ -1,0 +1,156 @@
+// Rotary positions (RoFormer: Su et al. 2021), for RotaryHeads; frequencies base^(−2i/R) for pairs i of the R rotated elements,
+// and the ways to stretch them beyond the length of training.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "eigenformer/layer/position/none.hpp"
+#include "eigenformer/op/rotary.hpp"
+
+namespace eigenformer {
+
+/// All frequencies divided by `factor` (Chen et al. 2023).
+struct LinearScaling {
+  double factor = 1;
+};
+
+/// base · factor^(R/(R − 2)): the fastest stay, the slowest are divided by `factor` (bloc97 2023).
+struct NtkScaling {
+  double factor = 1;
+};
+
+/// NTK-aware only as far as the sequence is longer than that of training: base · (factor·N/original − (factor − 1))^(R/(R − 2)).
+/// The base depends on the length, so keys of an earlier, shorter call must not be kept.
+struct DynamicNtkScaling {
+  double factor = 1;
+  Index original = 2048;  ///< tokens of training
+};
+
+/// YaRN (Peng et al. 2023): frequencies that turn less than `slow` times in `original` tokens are divided by `factor`, those that
+/// turn more than `fast` times stay, with a ramp between; cosine and sine are multiplied by the attention factor.
+struct YarnScaling {
+  double factor = 1;
+  Index original = 4096;
+  double fast = 32, slow = 1;
+  std::optional<double> attention_factor{};  ///< none: 0.1·ln(factor) + 1
+  bool truncated = true;                     ///< the ramp begins and ends at whole pairs
+};
+
+/// LongRoPE (Ding et al. 2024): every frequency has its own divisor, one list up to `original` tokens, another beyond.
+struct LongScaling {
+  std::vector<double> short_factors, long_factors;  ///< R/2 each
+  Index original = 4096;
+  Index longest = 131072;                    ///< tokens after stretching
+  std::optional<double> attention_factor{};  ///< none: √(1 + ln(longest/original)/ln(original))
+};
+
+/// LLaMA 3 (Dubey et al. 2024): wavelengths beyond original/low are divided by `factor`, those below original/high stay.
+struct Llama3Scaling {
+  double factor = 8, low = 1, high = 4;
+  Index original = 8192;
+};
+
+struct RotaryConfig {
+  Index width = 0;       ///< E
+  Index rotated = 0;     ///< R, even; 0: E
+  double base = 10000;   ///< θ
+  RotaryLayout layout = RotaryLayout::halves;
+  std::variant<std::monostate, LinearScaling, NtkScaling, DynamicNtkScaling, YarnScaling, LongScaling, Llama3Scaling> scaling{};
+};
+
+/// The frequencies of R/2 pairs in radians per token, and what cosine and sine are multiplied by, for sequences of `tokens`.
+struct RotaryFrequencies {
+  std::vector<double> values;
+  double attention_factor = 1;
+
+  RotaryFrequencies(const RotaryConfig& config, Index tokens) : rotated_(config.rotated > 0 ? config.rotated : config.width), base_(config.base) {
+    require(rotated_ > 0 && rotated_ % 2 == 0 && rotated_ <= config.width, "rotary", "cannot rotate ", rotated_, " of ", config.width, " elements");
+    require(base_ > 0, "rotary", "base ", base_, " is not positive");
+    std::visit([&](const auto& scaling) { set(scaling, tokens); }, config.scaling);
+  }
+
+ private:
+  void plain(double base) {
+    for (Index i = 0; i < rotated_; i += 2) values.push_back(std::pow(base, -static_cast<double>(i) / static_cast<double>(rotated_)));
+  }
+  double stretched(double by) const { return base_ * std::pow(by, static_cast<double>(rotated_) / static_cast<double>(rotated_ - 2)); }
+
+  void set(std::monostate, Index) { plain(base_); }
+  void set(const LinearScaling& by, Index) {
+    require(by.factor > 0, "rotary", "cannot stretch by ", by.factor);
+    plain(base_);
+    for (double& value : values) value /= by.factor;
+  }
+  void set(const NtkScaling& by, Index) {
+    require(by.factor > 0 && rotated_ > 2, "rotary", "cannot stretch ", rotated_, " elements by ", by.factor);
+    plain(stretched(by.factor));
+  }
+  void set(const DynamicNtkScaling& by, Index tokens) {
+    require(by.factor >= 1 && by.original > 0 && rotated_ > 2, "rotary", "cannot stretch ", by.original, " tokens by ", by.factor);
+    const double length = static_cast<double>((std::max)(tokens, by.original)) / static_cast<double>(by.original);
+    plain(stretched(by.factor * length - (by.factor - 1)));
+  }
+  void set(const YarnScaling& by, Index) {
+    require(by.factor >= 1 && by.original > 0 && by.fast > by.slow, "rotary", "cannot stretch ", by.original, " tokens by ", by.factor, " between ", by.slow, " and ", by.fast,
+            " turns");
+    plain(base_);
+    // The pair that turns so many times in the original length.
+    const auto pair = [&](double turns) {
+      return static_cast<double>(rotated_) * std::log(static_cast<double>(by.original) / (turns * 2 * std::numbers::pi)) / (2 * std::log(base_));
+    };
+    double first = pair(by.fast), last = pair(by.slow);
+    if (by.truncated) first = std::floor(first), last = std::ceil(last);
+    first = (std::max)(first, 0.0);
+    last = (std::min)(last, static_cast<double>(rotated_ - 1));
+    if (first == last) last += 0.001;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double ramp = std::clamp((static_cast<double>(i) - first) / (last - first), 0.0, 1.0);
+      values[i] = values[i] / by.factor * ramp + values[i] * (1 - ramp);
+    }
+    attention_factor = by.attention_factor.value_or(0.1 * std::log(by.factor) + 1);
+  }
+  void set(const LongScaling& by, Index tokens) {
+    plain(base_);
+    const std::vector<double>& factors = tokens > by.original ? by.long_factors : by.short_factors;
+    require(factors.size() == values.size(), "rotary", factors.size(), " factors do not fit ", values.size(), " pairs");
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] /= factors[i];
+    const double stretch = static_cast<double>(by.longest) / static_cast<double>(by.original);
+    attention_factor = by.attention_factor.value_or(stretch <= 1 ? 1 : std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(by.original))));
+  }
+  void set(const Llama3Scaling& by, Index) {
+    require(by.factor > 0 && by.high > by.low && by.original > 0, "rotary", "cannot stretch ", by.original, " tokens by ", by.factor);
+    plain(base_);
+    for (double& value : values) {
+      const double turns = static_cast<double>(by.original) * value / (2 * std::numbers::pi), ramp = std::clamp((turns - by.low) / (by.high - by.low), 0.0, 1.0);
+      value = (1 - ramp) * value / by.factor + ramp * value;
+    }
+  }
+
+  Index rotated_;
+  double base_;
+};
+
+template <Real T = float>
+struct Rotary : NoPosition<T> {
+  RotaryConfig config;
+
+  explicit Rotary(const RotaryConfig& given) : config(given) { RotaryFrequencies(config, 0); }  // throws if it makes no sense
+  explicit Rotary(const PositionConfig& given) : Rotary(RotaryConfig{.width = given.head_width}) {}
+
+  void attend(Context& ctx, Index batch, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
+    positions.check("rotary", batch, tokens);
+    Index last = positions.first + tokens;
+    for (Index b = 0; !positions.shared() && b < batch; ++b)
+      for (Index n = 0; n < tokens; ++n) last = (std::max)(last, positions.at(b, n) + 1);
+    const RotaryFrequencies frequencies(config, last);
+    call.rotary = op::rotary_table<T>(ctx, frequencies.values, frequencies.attention_factor, config.layout, batch, tokens, positions);
+  }
+};
+
+}  // namespace eigenformer

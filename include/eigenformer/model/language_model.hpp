@@ -1,0 +1,105 @@
+// Decoder-only models (GPT, LLaMA and their kin): embedding, a stack of causal blocks, logits. What kind a model is, its block
+// and its position say; see model/decoders.hpp for the families.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <type_traits>
+
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/layer/embedding.hpp"
+#include "eigenformer/layer/linear.hpp"
+#include "eigenformer/layer/position/none.hpp"
+#include "eigenformer/layer/position/rotary.hpp"
+#include "eigenformer/model/stack.hpp"
+#include "eigenformer/op/activation.hpp"
+#include "eigenformer/op/affine.hpp"
+#include "eigenformer/op/dropout.hpp"
+
+namespace eigenformer {
+
+struct LanguageModelConfig {
+  Index vocabulary = 0;           ///< V
+  Index longest = 1024;           ///< tokens, for learned positions
+  Index layers = 12;              ///< L
+  BlockConfig block{.dropout = 0};
+  RotaryConfig rotary{};          ///< for Rotary; width 0: the head width
+  bool tied = true;               ///< the output projection is the embedding
+  bool head_bias = false;         ///< of an untied output projection
+  bool scaled_embedding = false;  ///< rows are multiplied by √D
+  bool embedding_norm = false;    ///< a norm right after the embedding
+  double logit_cap = 0;           ///< if not 0: logits are cap·tanh(logits/cap)
+  std::function<BlockConfig(Index layer, BlockConfig block)> vary{};  ///< see StackConfig
+};
+
+/// A batch of token ids; those of one sequence beyond its length are padding.
+struct LanguageModelCall {
+  ConstView<Id, 2> ids{};            ///< (B, N)
+  ConstView<Index, 1> lengths{};     ///< (B); null: all N
+  Positions positions{};
+  ConstView<Index, 1> prefixes{};    ///< (B) tokens that all see (prefix language model); null: none
+  Allowed allowed{};                 ///< any further mask
+};
+
+template <class BlockType, class PositionType = NoPosition<typename BlockType::T>>
+struct LanguageModel {
+  using Config = LanguageModelConfig;
+  using Block = BlockType;
+  using Position = PositionType;
+  using T = typename Block::T;
+
+  Embedding<T> embedding;                             // (V, D)
+  Position position;
+  std::optional<typename Block::Norm> embedding_norm;  // (D)
+  Stack<Block> decoder;
+  std::optional<Linear<T>> head;  // (V, D), unless tied
+  double dropout, logit_cap;
+
+  explicit LanguageModel(const LanguageModelConfig& config)
+      : embedding({config.vocabulary, config.block.width, config.scaled_embedding}), position(make_position(config)),
+        decoder({config.layers, config.block, {}, config.vary}), dropout(config.block.dropout), logit_cap(config.logit_cap) {
+    if (config.embedding_norm) embedding_norm.emplace(config.block.residual().template norm<typename Block::Norm>());
+    if (!config.tied) head.emplace(LinearConfig{config.block.width, config.vocabulary, config.head_bias});
+  }
+
+  static void visit(auto&& f, auto&... m) {
+    f("embedding", m.embedding...);
+    f("position", m.position...);
+    f("embedding_norm", m.embedding_norm...);
+    f("decoder", m.decoder...);
+    f("head", m.head...);
+  }
+
+  /// ids (B, N) → hidden states (B, N, D)
+  ConstView<T, 3> hidden(Context& ctx, const LanguageModelCall& call) const {
+    const Index batch = call.ids.extent(0), tokens = call.ids.extent(1);
+    AttentionCall<T> attention{.mask = {.causal = true, .key_lengths = call.lengths, .query_lengths = call.lengths, .prefixes = call.prefixes, .allowed = call.allowed}};
+    position.attend(ctx, batch, tokens, call.positions, attention);
+    auto x = position.embed(ctx, embedding(ctx, call.ids), call.positions);
+    if (embedding_norm) x = (*embedding_norm)(ctx, x);
+    return decoder(ctx, op::dropout(ctx, x, dropout), attention);
+  }
+
+  /// hidden states (B, N, D) → logits (B, N, V)
+  ConstView<T, 3> logits(Context& ctx, ConstView<T, 3> x) const {
+    const auto y = head ? (*head)(ctx, x) : embedding.logits(ctx, x);
+    return logit_cap > 0 ? op::scale(ctx, op::activate<Tanh>(ctx, op::scale(ctx, y, 1 / logit_cap)), logit_cap) : y;
+  }
+
+  /// → logits (B, N, V) of the token after each
+  ConstView<T, 3> operator()(Context& ctx, const LanguageModelCall& call) const { return logits(ctx, hidden(ctx, call)); }
+
+ private:
+  static Position make_position(const LanguageModelConfig& config) {
+    const AttentionConfig attention = config.block.attention().completed();
+    if constexpr (std::is_constructible_v<Position, RotaryConfig>) {
+      RotaryConfig rotary = config.rotary;
+      if (rotary.width == 0) rotary.width = attention.head_width;
+      return Position(rotary);
+    } else {
+      return Position(PositionConfig{.width = config.block.width, .heads = attention.heads, .head_width = attention.head_width, .longest = config.longest});
+    }
+  }
+};
+
+}  // namespace eigenformer
