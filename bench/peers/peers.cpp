@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
-#include <thread>
 
 #include "../support/machine.hpp"
 #include "eigenformer/core/arena.hpp"
@@ -21,7 +20,7 @@ namespace eigenformer::bench {
 namespace {
 
 constexpr int repetitions = 15;
-constexpr double turn = 0.02;  // seconds, at least one call
+constexpr double turn = 0.02;  // seconds
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -29,11 +28,14 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Seconds of a call, after one that is not counted.
-double seconds_per_call(const Work& work) {
-  const double once = best_time(1, work);
-  const int calls = static_cast<int>(std::clamp(turn / once, 1.0, 1e6));
-  return best_time(1, [&] { for (int i = 0; i < calls; ++i) work(); }) / calls;
+/// Calls f until so many seconds are over, once at least; seconds per call.
+double repeat(double seconds, const Work& f) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int calls = 1;; ++calls) {
+    f();
+    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (passed >= seconds) return passed / calls;
+  }
 }
 
 struct Contender {
@@ -56,13 +58,18 @@ class Comparison {
 
   /// amount: of FLOPs or bytes in a call; limit(): so many a second this machine can do.
   void run(const std::string& title, double amount, const char* unit, const char* of_limit, auto&& limit) {
+    // Before each turn: threads that wait for work spin for a while after the last one, and it takes a while until the system has
+    // spread the next one's over the cores.
+    const double settle = threads_ > 1 ? 0.1 : 0;
     std::vector<double> limits;
     for (int repetition = 0; repetition < repetitions; ++repetition) {
-      limits.push_back(limit());
+      double most = 0;
+      repeat(settle, [&] { most = (std::max)(most, limit()); });
+      limits.push_back(most);
       for (std::size_t i = 0; i < contenders_.size(); ++i) {
         Contender& next = contenders_[(i + static_cast<std::size_t>(repetition)) % contenders_.size()];
-        if (threads_ > 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until the last one's threads have stopped spinning
-        next.rates.push_back(amount / seconds_per_call(next.work));
+        repeat(settle, next.work);
+        next.rates.push_back(amount / repeat(turn, next.work));
       }
     }
     std::printf("%s\n", title.c_str());
@@ -190,6 +197,7 @@ void restart(const std::string& threads) {
 }
 
 void compare(int threads) {
+  repeat(1, [&] { peak_flops(threads); });  // clocks rise, cores wake
   for (const auto& [in, out] : {std::pair<Index, Index>{512, 512}, {512, 2048}, {2048, 512}, {1024, 4096}})
     for (const Index rows : {64, 256, 1024}) compare_linear(in, out, rows, threads);
   compare_linear(4096, 16384, 1, threads);

@@ -1,8 +1,12 @@
 // Every block's derivative against differences. A new block joins by one line.
 #include "eigenformer/block/decoder_block.hpp"
+#include "eigenformer/block/deep_norm.hpp"
 #include "eigenformer/block/encoder_block.hpp"
+#include "eigenformer/block/gated_residual.hpp"
+#include "eigenformer/block/parallel_block.hpp"
 #include "eigenformer/block/post_norm.hpp"
 #include "eigenformer/block/pre_norm.hpp"
+#include "eigenformer/block/sandwich.hpp"
 #include "support/gradient_check.hpp"
 
 namespace eigenformer::test {
@@ -35,6 +39,11 @@ TEST_P(BlockGradient, MatchesDifferences) { GetParam().check(); }
 INSTANTIATE_TEST_SUITE_P(, BlockGradient, testing::Values(
     gradient_of<Pre>("PreNorm", ResidualConfig{6, 0.3}, {x_shape}, around_a_norm),
     gradient_of<Post>("PostNorm", ResidualConfig{6, 0.3}, {x_shape}, around_a_norm),
+    gradient_of<Sandwich<double>>("Sandwich", ResidualConfig{6, 0.3}, {x_shape}, around_a_norm),
+    gradient_of<DeepNorm<double>>("DeepNorm", ResidualConfig{.width = 6, .dropout = 0.3, .alpha = 1.7}, {x_shape}, around_a_norm),
+    gradient_of<LayerScale<double>>("LayerScale", ResidualConfig{6, 0.3}, {x_shape}, around_a_norm),
+    gradient_of<ReZero<double>>("ReZero", ResidualConfig{6, 0.3}, {x_shape}, around_a_norm),
+    gradient_of<ParallelBlock<double>>("ParallelBlock", plain, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0], AttentionCall<double>{.mask = causal}); }, {"key.bias"}),
     gradient_of<EncoderBlock<Pre>>("EncoderBlockPre", plain, {x_shape}, encode, {"key.bias"}),
     gradient_of<EncoderBlock<Post>>("EncoderBlockPost", plain, {x_shape}, encode, {"key.bias"}),
     gradient_of<EncoderBlock<Pre>>("EncoderBlockPreDropout", dropped, {x_shape}, encode, {"key.bias"}),

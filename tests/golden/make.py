@@ -11,17 +11,20 @@ the reference has no rounding error worth mentioning of its own. Each file holds
     output, seed          the output, and the derivative of the loss by it: loss = sum(output * seed)
     gradient/weight/NAME, gradient/input/NAME
 
-Rows past a sequence's length have output and seed zero. `trajectory` describes its own contents below.
-Letters: B batch, N tokens, M memory (source) tokens, D width, F hidden width, H heads, V vocabulary, L layers.
+Rows past a sequence's length have output and seed zero. `trajectory` and `rotary_tables` describe their own contents below.
+Letters: B batch, N tokens, M memory (source) tokens, D width, F hidden width, H heads, K key heads, E head width, V vocabulary,
+L layers.
 """
 import json
 import math
 import pathlib
 import struct
+import types
 import zlib
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 # What eigenformer calls the parts of PyTorch's modules; other parts have the same name in both.
 NAMES = {
@@ -40,10 +43,10 @@ NAMES = {
 
 # ---- files -----------------------------------------------------------------------------------------------------
 
-def save(case, metadata, tensors):
+def save(case, metadata, tensors, real=torch.float32):
     """Writes case.safetensors: the wider types first, so that every tensor is aligned."""
-    formats = {torch.int64: ("I64", "q"), torch.float32: ("F32", "f"), torch.bool: ("BOOL", "?")}
-    tensors = {name: t.detach().float() if t.is_floating_point() else t for name, t in tensors.items()}
+    formats = {torch.int64: ("I64", "q"), torch.float64: ("F64", "d"), torch.float32: ("F32", "f"), torch.bool: ("BOOL", "?")}
+    tensors = {name: t.detach().to(real) if t.is_floating_point() else t for name, t in tensors.items()}
     header, data = {"__metadata__": {key: str(value) for key, value in metadata.items()}}, b""
     for name, t in sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0])):
         assert torch.isfinite(t).all(), f"{case}: {name} is not finite"
@@ -98,6 +101,10 @@ def random(*shape):
     return exact(torch.randn(*shape))
 
 
+def centre(part, name):
+    return 1.0 if isinstance(part, nn.LayerNorm) and name == "weight" else getattr(part, "centres", {}).get(name, 0.0)
+
+
 def randomized(module):
     """Nothing symmetric, nothing zero: norm weights around 1, biases around 0, matrices scaled by their fan-in."""
     for part in module.modules():
@@ -106,7 +113,7 @@ def randomized(module):
             if parameter.dim() == 2:
                 noise /= math.sqrt(parameter.shape[1])
             else:
-                noise = 0.2 * noise + (1.0 if isinstance(part, nn.LayerNorm) and name == "weight" else 0.0)
+                noise = 0.2 * noise + centre(part, name)
             parameter.data = exact(noise)
     return module
 
@@ -243,6 +250,431 @@ def transformer(norm, B=3, N=5, M=7, D=12, F=32, H=3, L=2):
            module, inputs, forward)
 
 
+# ---- parts that PyTorch has not, under eigenformer's names -------------------------------------------------------------------
+
+def vector(size):
+    return nn.Parameter(torch.empty(size))
+
+
+class RmsNorm(nn.Module):
+    """x / sqrt(mean(x²) + ε) ∘ (offset + weight)"""
+
+    def __init__(self, D, eps, offset=0.0):
+        super().__init__()
+        self.weight, self.eps, self.offset, self.centres = vector(D), eps, offset, {"weight": 1.0 - offset}
+
+    def forward(self, x):
+        return x * (x.square().mean(-1, keepdim=True) + self.eps).rsqrt() * (self.offset + self.weight)
+
+
+class ScaleNorm(nn.Module):
+    """g·x / |x|"""
+    centres = {"weight": 1.0}
+
+    def __init__(self, D):
+        super().__init__()
+        self.weight = vector(1)
+
+    def forward(self, x):
+        return self.weight * x / x.norm(dim=-1, keepdim=True)
+
+
+class DynamicTanh(nn.Module):
+    """tanh(α·x) ∘ weight + bias"""
+    centres = {"alpha": 1.0, "weight": 1.0}
+
+    def __init__(self, D):
+        super().__init__()
+        self.alpha, self.weight, self.bias = vector(1), vector(D), vector(D)
+
+    def forward(self, x):
+        return torch.tanh(self.alpha * x) * self.weight + self.bias
+
+
+def frequencies(R, base=10000.0):
+    return base ** (-torch.arange(0, R, 2).double() / R)
+
+
+def turn(x, angles, interleaved):
+    """Pair i of the first elements of each head (…, N, E) as a complex number times exp(i·angle), angles (N, R/2)."""
+    R = 2 * angles.shape[-1]
+    head, rest = x[..., :R], x[..., R:]
+    real, imaginary = (head[..., 0::2], head[..., 1::2]) if interleaved else head.chunk(2, -1)
+    turned = torch.complex(real, imaginary) * torch.polar(torch.ones_like(angles), angles)
+    if interleaved:
+        return torch.cat((torch.view_as_real(turned).flatten(-2), rest), -1)
+    return torch.cat((turned.real, turned.imag, rest), -1)
+
+
+def alibi_slopes(H):
+    """A geometric sequence of 2^(−8/H) for a power of 2; else that of the next smaller one, then every other of the next larger."""
+    if math.log2(H).is_integer():
+        return [2.0 ** (-8.0 * (h + 1) / H) for h in range(H)]
+    power = 2 ** math.floor(math.log2(H))
+    return alibi_slopes(power) + alibi_slopes(2 * power)[0::2][:H - power]
+
+
+class Attention(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.c, self.E = c, c.head_width or c.width // c.heads
+        self.K = c.key_heads or c.heads
+        self.query = nn.Linear(c.width, c.heads * self.E, bias=c.attention_bias)
+        self.key = nn.Linear(c.width, self.K * self.E, bias=c.attention_bias)
+        self.value = nn.Linear(c.width, self.K * self.E, bias=c.attention_bias)
+        self.output = nn.Linear(c.heads * self.E, c.width, bias=c.output_bias)
+        if c.qk_norm:
+            self.heads = nn.ModuleDict({"query_norm": RmsNorm(self.E, c.norm_epsilon), "key_norm": RmsNorm(self.E, c.norm_epsilon)})
+
+    def forward(self, x, lengths=None, bias=0.0):
+        """bias (H, N, N) is added to the scores."""
+        c, N = self.c, x.shape[1]
+        distance = torch.arange(N) - torch.arange(N)[:, None]  # key − query
+        q, k, v = (part(x).reshape(*x.shape[:2], -1, self.E).transpose(1, 2) for part in (self.query, self.key, self.value))
+        if c.qk_norm:
+            q, k = self.heads["query_norm"](q), self.heads["key_norm"](k)
+        if c.rotary:
+            angles = torch.arange(N)[:, None] * frequencies(c.rotated or self.E)
+            q, k = turn(q, angles, c.interleaved), turn(k, angles, c.interleaved)
+        k, v = (t.repeat_interleave(c.heads // self.K, 1) for t in (k, v))
+        scores = q @ k.transpose(-1, -2) * (c.scale or self.E ** -0.5)
+        if c.cap:
+            scores = c.cap * torch.tanh(scores / c.cap)
+        if c.alibi:
+            scores = scores - torch.tensor(alibi_slopes(c.heads))[:, None, None] * distance.abs()
+        hidden = torch.zeros(N, N, dtype=torch.bool)
+        if c.causal:
+            hidden = hidden | (distance > 0)
+        if c.window:
+            hidden = hidden | (distance.abs() >= c.window)
+        if lengths is not None and not c.causal:  # causal rows within a length see nothing past it
+            hidden = hidden | past(lengths, N)[:, None, None]
+        weights = (scores + bias).masked_fill(hidden, -math.inf).softmax(-1)
+        return self.output((weights @ v).transpose(1, 2).flatten(2))
+
+
+class Mlp(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.activation = c.activation
+        self.up, self.down = nn.Linear(c.width, c.hidden), nn.Linear(c.hidden, c.width)
+
+    def forward(self, x):
+        return self.down(self.activation(self.up(x)))
+
+
+class GatedMlp(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.activation = c.activation
+        self.gate, self.up = (nn.Linear(c.width, c.hidden, bias=False) for _ in range(2))
+        self.down = nn.Linear(c.hidden, c.width, bias=False)
+
+    def forward(self, x):
+        return self.down(self.activation(self.gate(x)) * self.up(x))
+
+
+class PreNorm(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.norm = c.norm(c.width)
+
+    def forward(self, x, sublayer):
+        return x + sublayer(self.norm(x))
+
+
+class DeepNorm(PreNorm):
+    """norm(α·x + sublayer(x)): Post-LN if α is 1"""
+
+    def __init__(self, c):
+        super().__init__(c)
+        self.alpha = c.alpha
+
+    def forward(self, x, sublayer):
+        return self.norm(self.alpha * x + sublayer(x))
+
+
+class Sandwich(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.before, self.after = c.norm(c.width), c.norm(c.width)
+
+    def forward(self, x, sublayer):
+        return x + self.after(sublayer(self.before(x)))
+
+
+class LayerScale(PreNorm):
+    def __init__(self, c):
+        super().__init__(c)
+        self.weight = vector(c.width)
+
+    def forward(self, x, sublayer):
+        return x + self.weight * sublayer(self.norm(x))
+
+
+class ReZero(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.weight = vector(1)
+
+    def forward(self, x, sublayer):
+        return x + self.weight * sublayer(x)
+
+
+class Block(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.attention, self.feed_forward = Attention(c), c.feed_forward(c)
+        self.attention_residual, self.feed_forward_residual = c.residual(c), c.residual(c)
+
+    def forward(self, x, lengths=None):
+        x = self.attention_residual(x, lambda z: self.attention(z, lengths))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+class ParallelBlock(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.norm, self.attention, self.feed_forward = c.norm(c.width), Attention(c), c.feed_forward(c)
+
+    def forward(self, x, lengths=None):
+        z = self.norm(x)
+        return x + self.attention(z, lengths) + self.feed_forward(z)
+
+
+class Stack(nn.Module):
+    def __init__(self, c, final_norm):
+        super().__init__()
+        varied = (types.SimpleNamespace(**{**vars(c), **c.vary(i)}) for i in range(c.layers))
+        self.blocks = nn.ModuleList([c.block(each) for each in varied])
+        self.norm = c.norm(c.width) if final_norm else None
+
+    def forward(self, x, lengths=None):
+        for block in self.blocks:
+            x = block(x, lengths)
+        return self.norm(x) if self.norm else x
+
+
+class LanguageModel(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.c = c
+        self.embedding = nn.Embedding(c.vocabulary, c.width)
+        self.position = nn.Embedding(c.longest, c.width) if c.longest else None
+        self.embedding_norm = c.norm(c.width) if c.embedding_norm else None
+        self.decoder = Stack(c, True)
+        self.head = None if c.tied else nn.Linear(c.width, c.vocabulary, bias=c.head_bias)
+
+    def forward(self, ids, lengths):
+        x = self.embedding(ids)
+        if self.c.scaled_embedding:
+            x = x * math.sqrt(self.c.width)
+        if self.position:
+            x = x + self.position.weight[:ids.shape[1]]
+        if self.embedding_norm:
+            x = self.embedding_norm(x)
+        x = self.decoder(x, lengths)
+        logits = self.head(x) if self.head else x @ self.embedding.weight.T
+        return self.c.logit_cap * torch.tanh(logits / self.c.logit_cap) if self.c.logit_cap else logits
+
+
+class BertModel(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.offset = c.offset
+        self.embedding, self.type_embedding = nn.Embedding(c.vocabulary, c.width), nn.Embedding(2, c.width)
+        self.position = nn.Embedding(c.longest + c.offset, c.width)
+        self.embedding_norm = c.norm(c.width)
+        self.encoder = Stack(c, False)
+        self.pooler = nn.Linear(c.width, c.width) if c.pooler else None
+
+    def forward(self, ids, types, lengths):
+        positions = self.position.weight[self.offset:self.offset + ids.shape[1]]
+        x = self.embedding_norm(self.embedding(ids) + self.type_embedding(types) + positions)
+        x = self.encoder(x, lengths)
+        return torch.tanh(self.pooler(x[:, :1])) if self.pooler else x
+
+
+class MaskedModel(nn.Module):
+    """With the head of masked language models"""
+
+    def __init__(self, c):
+        super().__init__()
+        self.bert, self.head = BertModel(c), nn.Module()
+        self.head.dense, self.head.norm, self.head.bias = nn.Linear(c.width, c.width), c.norm(c.width), vector(c.vocabulary)
+
+    def forward(self, **inputs):
+        x = self.head.norm(functional.gelu(self.head.dense(self.bert(**inputs))))
+        return x @ self.bert.embedding.weight.T + self.head.bias
+
+
+class Biased(nn.Module):
+    """T5's attention: scores plus a learned bias of the bucket of the distance."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.c, self.attention, self.position = c, Attention(c), nn.Embedding(c.buckets, c.heads)
+
+    def bucket(self, distance):
+        """of distance = key − query"""
+        size, first = self.c.buckets, 0
+        if self.c.causal:
+            away = max(-distance, 0)
+        else:
+            size, away = size // 2, abs(distance)
+            first = size if distance > 0 else 0
+        exact = size // 2  # the first half of the buckets have one distance each, the others grow like a logarithm
+        if away < exact:
+            return first + away
+        far = exact + int(math.log(away / exact) / math.log(self.c.furthest / exact) * (size - exact))
+        return first + min(far, size - 1)
+
+    def forward(self, x, lengths=None):
+        N = x.shape[1]
+        buckets = torch.tensor([[self.bucket(key - query) for key in range(N)] for query in range(N)])
+        return self.attention(x, lengths, self.position(buckets).permute(2, 0, 1))
+
+
+def gelu_tanh(x):
+    return functional.gelu(x, approximate="tanh")
+
+
+def gelu_sigmoid(x):
+    return x * torch.sigmoid(1.702 * x)
+
+
+def squared_relu(x):
+    return functional.relu(x).square()
+
+
+# ---- cases of models ---------------------------------------------------------------------------------------------------------
+
+def rms_norm(eps, offset=0.0):
+    return lambda D: RmsNorm(D, eps, offset)
+
+
+def config(python, numbers):
+    """python: what kinds of parts; numbers: what the file's metadata tells the runner, under the names of its configs."""
+    eps = numbers.get("norm_epsilon", 1e-5)
+    defaults = {
+        "width": 24, "hidden": 32, "heads": 4, "key_heads": 0, "head_width": 0, "attention_bias": 1, "output_bias": 1,
+        "scale": 0.0, "window": 0, "cap": 0.0, "alpha": 1.0, "rotated": 0, "interleaved": 0, "vocabulary": 17, "longest": 0,
+        "layers": 2, "tied": 1, "head_bias": 0, "scaled_embedding": 0, "embedding_norm": 0, "logit_cap": 0.0,
+        "qk_norm": False, "rotary": False, "alibi": False, "causal": 0, "norm_epsilon": eps,
+        "norm": lambda D: nn.LayerNorm(D, eps), "residual": PreNorm, "feed_forward": Mlp, "activation": functional.gelu,
+        "block": Block, "vary": lambda layer: {}, "pooler": False, "offset": 0}
+    return types.SimpleNamespace(**{**defaults, **numbers, **python})
+
+
+def language_model(case, kind, numbers, B=2, N=8, **python):
+    begin(case)
+    c = config(python, {"width": 24, "hidden": 32, "heads": 4, "vocabulary": 17, "layers": 2, **numbers})
+    c.causal = 1
+    module = randomized(LanguageModel(c))
+    inputs = {"ids": torch.randint(c.vocabulary, (B, N)), "lengths": torch.tensor([N, N - 3])}
+    record(case, {"kind": kind, **sizes(c), **numbers}, module, inputs, module)
+
+
+def sizes(c):
+    return {name: getattr(c, name) for name in ("width", "hidden", "heads", "vocabulary", "layers")}
+
+
+def language_models():
+    llama = {"key_heads": 2, "attention_bias": 0, "output_bias": 0, "norm_epsilon": 1e-5, "tied": 0}
+    gated = {"rotary": True, "norm": rms_norm(1e-5), "feed_forward": GatedMlp, "activation": functional.silu}
+    language_model("gpt2", "gpt2", {"longest": 10}, activation=gelu_tanh)
+    language_model("llama", "llama", llama, **gated)
+    language_model("mistral_window", "llama", {**llama, "window": 3}, **gated)
+    language_model("rotary_interleaved", "llama", {**llama, "rotated": 4, "interleaved": 1}, **gated)
+    language_model("qwen2", "llama", {**llama, "attention_bias": 1, "tied": 1}, **gated)
+    language_model("qwen3", "qwen3", {**llama, "head_width": 8, "tied": 1}, qk_norm=True, **gated)
+    language_model("gemma2", "gemma2",
+                   {**llama, "head_width": 8, "norm_epsilon": 1e-6, "window": 3, "cap": 5.0, "scale": 0.25, "logit_cap": 3.0,
+                    "tied": 1, "scaled_embedding": 1},
+                   rotary=True, norm=rms_norm(1e-6, 1.0), residual=Sandwich, feed_forward=GatedMlp, activation=gelu_tanh,
+                   vary=lambda layer: {"window": 3 if layer % 2 == 0 else 0})
+    language_model("phi2", "phi2", {"heads": 3, "rotated": 4, "tied": 0, "head_bias": 1}, rotary=True, block=ParallelBlock,
+                   activation=gelu_tanh)
+    language_model("bloom", "bloom", {"heads": 6, "embedding_norm": 1}, alibi=True, activation=gelu_tanh)
+
+
+def bert(case, numbers, model=BertModel, B=2, N=7, **python):
+    begin(case)
+    numbers = {"longest": 9, "norm_epsilon": 1e-12, **numbers}
+    c = config({"residual": DeepNorm, **python}, numbers)
+    module = randomized(model(c))
+    inputs = {"ids": torch.randint(c.vocabulary, (B, N)), "types": torch.randint(2, (B, N)), "lengths": torch.tensor([4, N])}
+    record(case, {"kind": case, **sizes(c), **numbers}, module, inputs, module)
+
+
+def relative(case, causal, B=2, N=23, D=12, H=3):
+    begin(case)
+    numbers = {"width": D, "heads": H, "attention_bias": 0, "output_bias": 0, "scale": 1.0, "causal": causal, "buckets": 8,
+               "furthest": 20}
+    module = randomized(Biased(config({}, numbers)))
+    record(case, {"kind": case, **numbers}, module, {"x": random(B, N, D), "lengths": torch.tensor([N, 9])}, module)
+
+
+def part(case, make, B=2, N=5, D=20):
+    begin(case)
+    module = randomized(make(D))
+    record(case, {"kind": case, "width": D}, module, {"x": random(B, N, D)}, module)
+
+
+def block(case, B=2, N=7, **python):
+    begin(case)
+    numbers = {"width": 18, "hidden": 28, "heads": 3}
+    if "alpha" in python:
+        numbers["alpha"] = python.pop("alpha")
+    module = randomized(Block(config(python, numbers)))
+    record(case, {"kind": case, **numbers}, module, {"x": random(B, N, 18), "lengths": torch.tensor([N, 4])}, module)
+
+
+def parts():
+    part("scale_norm", ScaleNorm)
+    part("dynamic_tanh", DynamicTanh)
+    block("block_layer_scale", residual=LayerScale, activation=squared_relu)
+    block("block_deep_norm", residual=DeepNorm, alpha=1.5, feed_forward=GatedMlp)
+    block("block_sandwich", residual=Sandwich, norm=ScaleNorm, activation=functional.relu)
+    block("block_re_zero", residual=ReZero, activation=gelu_sigmoid)
+
+
+# ---- rotary tables -----------------------------------------------------------------------------------------------------------
+
+def rotary_tables(N=21, R=16, base=10000.0):
+    """NAME/cosine, NAME/sine (N, R/2) of positions 0, 1, … for each way of stretching, in float64."""
+    plain, factor, original, S = frequencies(R, base), 4.0, 16, {}
+    turns = original * plain / (2 * math.pi)  # of each pair within the original length
+    S["linear"] = plain / factor, 1.0
+    S["ntk"] = frequencies(R, base * factor ** (R / (R - 2))), 1.0
+    S["dynamic_ntk"] = frequencies(R, base * (factor * N / original - (factor - 1)) ** (R / (R - 2))), 1.0
+
+    def yarn(fast, slow, whole):
+        first, last = (R * math.log(original / (2 * math.pi * each)) / (2 * math.log(base)) for each in (fast, slow))
+        if whole:
+            first, last = math.floor(first), math.ceil(last)
+        first, last = max(first, 0), min(last, R - 1)
+        interpolated = ((torch.arange(R // 2) - first) / (last - first)).clamp(0, 1)
+        return plain / factor * interpolated + plain * (1 - interpolated)
+
+    S["yarn"] = yarn(2.0, 0.01, True), 0.1 * math.log(factor) + 1
+    S["yarn_given"] = yarn(2.0, 0.01, False), 1.25
+
+    long = torch.arange(1, R // 2 + 1) * 0.75
+    S["long"] = plain / long, math.sqrt(1 + math.log(64 / original) / math.log(original))
+
+    low, high = 0.05, 0.5
+    smooth = (turns - low) / (high - low)
+    between = (1 - smooth) * plain / factor + smooth * plain
+    S["llama3"] = torch.where(turns < low, plain / factor, torch.where(turns > high, plain, between)), 1.0
+
+    tables = {}
+    for name, (values, attention_factor) in S.items():
+        angles = torch.arange(N)[:, None] * values
+        tables[f"{name}/cosine"], tables[f"{name}/sine"] = angles.cos() * attention_factor, angles.sin() * attention_factor
+    save("rotary_tables", {"kind": "rotary_tables", "width": R, "tokens": N}, tables, torch.float64)
+
+
 # ---- training --------------------------------------------------------------------------------------------------
 
 class EncoderDecoder(nn.Module):
@@ -321,6 +753,14 @@ def main():
             encoder_block(norm, padded)
         decoder_block(norm)
         transformer(norm)
+    language_models()
+    bert("bert", {})
+    bert("bert_pooled", {"layers": 1}, pooler=True)
+    bert("roberta_masked", {"layers": 1, "norm_epsilon": 1e-5}, MaskedModel, offset=2)
+    relative("relative_both", 0)
+    relative("relative_causal", 1)
+    parts()
+    rotary_tables()
     trajectory()
 
 

@@ -4,8 +4,12 @@
 #include "eigenformer/layer/ffn/gated_mlp.hpp"
 #include "eigenformer/layer/ffn/mlp.hpp"
 #include "eigenformer/layer/linear.hpp"
+#include "eigenformer/layer/norm/dynamic_tanh.hpp"
 #include "eigenformer/layer/norm/layer_norm.hpp"
 #include "eigenformer/layer/norm/rms_norm.hpp"
+#include "eigenformer/layer/norm/scale_norm.hpp"
+#include "eigenformer/layer/position/learned.hpp"
+#include "eigenformer/layer/position/rotary.hpp"
 #include "eigenformer/layer/position/sinusoidal.hpp"
 #include "support/gradient_check.hpp"
 
@@ -27,6 +31,15 @@ using Call = AttentionCall<double>;
 
 const auto apply = [](Context& ctx, const auto& m, const Inputs& in) { return m(ctx, in[0]); };
 const auto of_residual = [](Context& ctx, const auto& m, const Inputs& in) { return m.of_residual(ctx, in[0], in[1], 0.4); };
+
+const AttentionConfig wide_heads{.width = 6, .heads = 4, .key_heads = 2, .head_width = 4, .cap = 1.5};
+auto with_rotary(RotaryConfig config) {
+  return [=](Context& ctx, const auto& m, const Inputs& in) {
+    Call call{.mask = {.causal = true}};
+    Rotary<double>(config).attend(ctx, 2, 4, {.first = 3}, call);
+    return m(ctx, in[0], call);
+  };
+}
 
 class LayerGradient : public testing::TestWithParam<GradientCase> {};
 TEST_P(LayerGradient, MatchesDifferences) { GetParam().check(); }
@@ -63,6 +76,15 @@ INSTANTIATE_TEST_SUITE_P(, LayerGradient, testing::Values(
     gradient_of<Attention<double>>("AttentionCrossCausal", heads, {x_shape, memory_shape}, attend([](auto& in) { return Call{.memory = in[1], .mask = {.causal = true}}; }), {"key.bias"}),
     gradient_of<Attention<double>>("AttentionMasked", heads, {x_shape, memory_shape}, attend([](auto& in) { return Call{.memory = in[1], .mask = {.allowed = some.view()}}; }), {"key.bias"}),
     gradient_of<Attention<double>>("AttentionGroupedHeads", grouped, {x_shape, memory_shape}, attend([](auto& in) { return Call{.memory = in[1]}; }), {"key.bias"}),
+    gradient_of<Attention<double>>("AttentionWindow", AttentionConfig{.width = 6, .heads = 2, .window = 2}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),
+    gradient_of<Attention<double, RotaryHeads<double>>>("AttentionRotary", wide_heads, {x_shape}, with_rotary({.width = 4})),
+    gradient_of<Attention<double, RotaryHeads<double>>>("AttentionRotaryInterleaved", wide_heads, {x_shape}, with_rotary({.width = 4, .rotated = 2, .layout = RotaryLayout::interleaved})),
+    gradient_of<Attention<double, QkNorm<double, RmsNorm<double>, PlainHeads<double>>>>("AttentionQkNorm", wide_heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
+    gradient_of<Attention<double, PlainHeads<double>, AlibiScores<double>>>("AttentionAlibi", wide_heads, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
+    gradient_of<Attention<double, PlainHeads<double>, CappedScores<double>>>("AttentionCapped", wide_heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
+    gradient_of<Learned<double>>("Learned", PositionConfig{.width = 6, .longest = 4}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m.embed(ctx, in[0], {}); }),
+    gradient_of<ScaleNorm<double>>("ScaleNorm", ScaleNormConfig{6}, {x_shape}, apply),
+    gradient_of<DynamicTanh<double>>("DynamicTanh", DynamicTanhConfig{6}, {x_shape}, apply),
     gradient_of<Attention<double>>("AttentionDropout", dropped, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"})
 ), gradient_case_name);
 // clang-format on

@@ -4,6 +4,7 @@
 #include "eigenformer/model/bert.hpp"
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/model/paper.hpp"
+#include "eigenformer/model/t5.hpp"
 
 namespace eigenformer::test {
 
@@ -18,6 +19,10 @@ TEST(Families, ParameterCountsWithoutMemory) {
   EXPECT_EQ(parameter_count(Qwen3<NoValue>(qwen3_small())), 596'049'920);
   EXPECT_EQ(parameter_count(Gemma2<NoValue>(gemma2_2b())), 2'614'341'888);
   EXPECT_EQ(parameter_count(Phi2<NoValue>(phi2())), 2'779'683'840);
+  EXPECT_EQ(parameter_count(T5<NoValue>(t5_base())), 222'903'552);
+  EXPECT_EQ(parameter_count(T5<NoValue>(t5_small())), 60'506'624);
+  EXPECT_EQ(parameter_count(T5v11<NoValue>(t5v11_base())), 247'577'856);
+  EXPECT_EQ(parameter_count(Bart<NoValue>(bart_base())), 139'420'416);
   EXPECT_EQ(parameter_count(Bloom<NoValue>(bloom_560m())), 559'214'592);
 }
 

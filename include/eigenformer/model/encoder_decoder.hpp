@@ -1,18 +1,22 @@
-// The Transformer of "Attention is all you need" (Vaswani et al. 2017)
+// Encoder–decoder models: the Transformer of "Attention is all you need" (Vaswani et al. 2017) and its kin. What kind a model
+// is, its blocks and its positions say.
 #pragma once
 
 #include <optional>
 
+#include "eigenformer/block/decoder_block.hpp"
+#include "eigenformer/block/encoder_block.hpp"
 #include "eigenformer/layer/embedding.hpp"
 #include "eigenformer/layer/linear.hpp"
 #include "eigenformer/layer/position/sinusoidal.hpp"
 #include "eigenformer/model/stack.hpp"
+#include "eigenformer/op/affine.hpp"
 #include "eigenformer/op/dropout.hpp"
 
 namespace eigenformer {
 
 /// Which of the three tables (source, target, output) are one.
-enum class Sharing { none, target_and_output, all };
+enum class Sharing { none, target_and_output, source_and_target, all };
 
 struct EncoderDecoderConfig {
   Index source_vocabulary = 0, target_vocabulary = 0;  ///< V; equal when all tables are shared
@@ -20,6 +24,10 @@ struct EncoderDecoderConfig {
   BlockConfig block{};
   Sharing sharing = Sharing::all;
   std::optional<bool> final_norm{};  ///< after both stacks; none: as the arrangement needs it
+  Index longest = 1024;              ///< tokens, for learned positions
+  bool scaled_embedding = true;      ///< looked-up rows are multiplied by √D
+  bool embedding_norm = false;       ///< a norm right after each embedding
+  double logit_scale = 1;            ///< hidden states are multiplied by this before the output projection
 };
 
 /// Tokens in, padded to a rectangle; lengths say where the padding begins (null: nowhere).
@@ -30,34 +38,47 @@ struct EncoderDecoderCall {
   ConstView<Index, 1> target_lengths{};  ///< (B)
 };
 
-template <class ResidualType = PostNorm<float>>
-struct EncoderDecoder {
-  using T = typename ResidualType::Scalar;
+template <class EncoderBlockType, class DecoderBlockType, class EncoderPosition = Sinusoidal<typename EncoderBlockType::T>,
+          class DecoderPosition = EncoderPosition>
+struct BasicEncoderDecoder {
+  using T = typename EncoderBlockType::T;
+  using Config = EncoderDecoderConfig;
+  using Norm = typename EncoderBlockType::Norm;
 
   Embedding<T> embedding;                        // (V, D): source, and what shares it
   std::optional<Embedding<T>> target_embedding;  // (V, D), unless shared with the source
-  Sinusoidal<T> position;
-  Encoder<ResidualType> encoder;
-  Decoder<ResidualType> decoder;
+  EncoderPosition position;
+  DecoderPosition target_position;
+  std::optional<Norm> embedding_norm, target_embedding_norm;  // (D)
+  Stack<EncoderBlockType> encoder;
+  Stack<DecoderBlockType> decoder;
   std::optional<Linear<T>> head;  // (V, D), unless tied to the target embedding
-  double dropout;
+  double dropout, logit_scale;
 
-  explicit EncoderDecoder(const EncoderDecoderConfig& config)
-      : embedding({config.source_vocabulary, config.block.width}),
-        encoder({config.encoder_layers, config.block, config.final_norm}),
-        decoder({config.decoder_layers, config.block, config.final_norm}), dropout(config.block.dropout) {
-    if (config.sharing == Sharing::all) {
+  explicit BasicEncoderDecoder(const EncoderDecoderConfig& config)
+      : embedding({config.source_vocabulary, config.block.width, config.scaled_embedding}), position(positions(config)), target_position(positions(config)),
+        encoder({config.encoder_layers, config.block, config.final_norm}), decoder({config.decoder_layers, config.block, config.final_norm}),
+        dropout(config.block.dropout), logit_scale(config.logit_scale) {
+    if (config.sharing == Sharing::all || config.sharing == Sharing::source_and_target) {
       require(config.source_vocabulary == config.target_vocabulary, "encoder_decoder", "a shared table needs equal vocabularies, not ",
               config.source_vocabulary, " and ", config.target_vocabulary);
     } else {
-      target_embedding.emplace(EmbeddingConfig{config.target_vocabulary, config.block.width});
+      target_embedding.emplace(EmbeddingConfig{config.target_vocabulary, config.block.width, config.scaled_embedding});
     }
-    if (config.sharing == Sharing::none) head.emplace(LinearConfig{config.block.width, config.target_vocabulary, false});
+    if (config.embedding_norm) {
+      embedding_norm.emplace(config.block.residual().template norm<Norm>());
+      target_embedding_norm.emplace(config.block.residual().template norm<Norm>());
+    }
+    if (config.sharing == Sharing::none || config.sharing == Sharing::source_and_target) head.emplace(LinearConfig{config.block.width, config.target_vocabulary, false});
   }
 
   static void visit(auto&& f, auto&... m) {
     f("embedding", m.embedding...);
     f("target_embedding", m.target_embedding...);
+    f("position", m.position...);
+    f("target_position", m.target_position...);
+    f("embedding_norm", m.embedding_norm...);
+    f("target_embedding_norm", m.target_embedding_norm...);
     f("encoder", m.encoder...);
     f("decoder", m.decoder...);
     f("head", m.head...);
@@ -67,21 +88,24 @@ struct EncoderDecoder {
 
   /// ids (B, M) → memory (B, M, D); rows beyond a length are padding
   ConstView<T, 3> encode(Context& ctx, ConstView<Id, 2> source, ConstView<Index, 1> lengths = {}) const {
-    const auto x = op::dropout(ctx, position(ctx, embedding(ctx, source)), dropout);
-    return encoder(ctx, x, Mask{.key_lengths = lengths, .query_lengths = lengths});
+    AttentionCall<T> call{.mask = {.key_lengths = lengths, .query_lengths = lengths}};
+    position.attend(ctx, source.extent(0), source.extent(1), {}, call);
+    return encoder(ctx, embed(ctx, embedding, position, embedding_norm, source), call);
   }
 
   /// ids (B, N) and memory (B, M, D) → hidden states (B, N, D)
   ConstView<T, 3> decode(Context& ctx, ConstView<Id, 2> target, ConstView<T, 3> memory, ConstView<Index, 1> source_lengths = {},
                          ConstView<Index, 1> target_lengths = {}) const {
-    const auto x = op::dropout(ctx, position(ctx, target_table()(ctx, target)), dropout);
-    return decoder(ctx, x, memory, Mask{.causal = true, .key_lengths = target_lengths, .query_lengths = target_lengths},
+    AttentionCall<T> call{.mask = {.causal = true, .key_lengths = target_lengths, .query_lengths = target_lengths}};
+    target_position.attend(ctx, target.extent(0), target.extent(1), {}, call);
+    return decoder(ctx, embed(ctx, target_table(), target_position, target_embedding_norm, target), memory, call,
                    Mask{.key_lengths = source_lengths, .query_lengths = target_lengths});
   }
 
   /// hidden states (B, N, D) → logits (B, N, V)
   ConstView<T, 3> logits(Context& ctx, ConstView<T, 3> hidden) const {
-    return head ? (*head)(ctx, hidden) : target_table().logits(ctx, hidden);
+    const auto x = op::scale(ctx, hidden, logit_scale);
+    return head ? (*head)(ctx, x) : target_table().logits(ctx, x);
   }
 
   /// → logits (B, N, V) of the token after each target token
@@ -91,6 +115,20 @@ struct EncoderDecoder {
     const auto memory = encode(ctx, call.source, call.source_lengths);
     return logits(ctx, decode(ctx, call.target, memory, call.source_lengths, call.target_lengths));
   }
+
+ private:
+  static PositionConfig positions(const EncoderDecoderConfig& config) {
+    const AttentionConfig attention = config.block.attention().completed();
+    return {.width = config.block.width, .heads = attention.heads, .head_width = attention.head_width, .longest = config.longest};
+  }
+  ConstView<T, 3> embed(Context& ctx, const Embedding<T>& table, const auto& where, const std::optional<Norm>& norm, ConstView<Id, 2> ids) const {
+    const auto x = where.embed(ctx, table(ctx, ids), {});
+    return op::dropout(ctx, norm ? (*norm)(ctx, x) : x, dropout);
+  }
 };
+
+/// Vaswani et al. 2017, with sinusoidal positions.
+template <class ResidualType = PostNorm<float>>
+using EncoderDecoder = BasicEncoderDecoder<EncoderBlock<ResidualType>, DecoderBlock<ResidualType>>;
 
 }  // namespace eigenformer

@@ -1,0 +1,229 @@
+// The models by name, made without memory for their weights, and what the tables need to know of them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "eigenformer/model/bert.hpp"
+#include "eigenformer/model/decoders.hpp"
+#include "eigenformer/model/paper.hpp"
+#include "parts.hpp"
+
+namespace anatomy {
+
+using eigenformer::NoValue;
+
+enum class Kind { embedding, projections, scores, feed_forward, norms, head };
+inline constexpr std::array<const char*, 6> kind_names{"embedding, positions", "attention projections", "attention scores", "feed-forward", "norms", "head"};
+
+/// One attention of one layer.
+struct Attention {
+  Index heads, key_heads, head_width, window;
+  bool causal;
+  bool cached = causal;  // while generating, by token generated
+
+  /// How many keys a query meets, on average over `length` of them.
+  double keys(Index length) const {
+    const Index seen = window > 0 ? (std::min)(window, length) : length;
+    if (!causal) return static_cast<double>(length);
+    return static_cast<double>(seen * (seen + 1) / 2 + (length - seen) * seen) / static_cast<double>(length);
+  }
+};
+
+struct Model {
+  std::string name{};
+  Part root{};
+  std::vector<Attention> attentions{};
+  Index width = 0, hidden = 0, vocabulary = 0;
+  bool tied = false;      // the output projection is the embedding
+  bool logits = true;     // there is an output projection
+  bool two_sided = false;  // a source and a target
+  std::array<Index, kind_names.size()> parameters{};
+  std::array<double, kind_names.size()> per_token{};     // FLOPs, but for scores
+  double per_sequence = 0;                               // those of a pooler
+
+  double scores(Index length) const {
+    double flops = 0;
+    for (const Attention& each : attentions) flops += 4 * static_cast<double>(each.heads * each.head_width) * each.keys(length);
+    return flops;
+  }
+};
+
+inline Kind kind_of(const std::vector<std::string>& path) {
+  const auto has = [&](std::string_view name) { return std::find(path.begin(), path.end(), name) != path.end(); };
+  if (path.front().ends_with("embedding") || has("position")) return Kind::embedding;
+  if (path.front() == "head" || path.front() == "pooler") return Kind::head;
+  if (has("feed_forward")) return Kind::feed_forward;
+  return has("query") || has("key") || has("value") || has("output") ? Kind::projections : Kind::norms;
+}
+
+/// Adds up parameters and operations. A multiply-add is two; a norm's factors stand for 4 operations each (square, sum, scale,
+/// multiply), its summands for 3 more (mean, subtract, add).
+template <class M>
+void count(Model& model, const M& weights) {
+  const Attention& attention = model.attentions.front();
+  eigenformer::walk(
+      [&](const std::string& path, const Leaf& leaf, const auto& tensor) {
+        const auto names = split(path);
+        const Kind kind = kind_of(names);
+        const auto i = static_cast<std::size_t>(kind);
+        model.parameters[i] += tensor.size();
+        const auto size = static_cast<double>(tensor.size());
+        const bool matrix = leaf.decay == eigenformer::Decay::yes;
+        if (names.front() == "pooler") {
+          model.per_sequence += matrix ? 2 * size : 0;
+        } else if (kind == Kind::norms) {
+          const bool of_queries = path.find("query_norm") != std::string::npos, of_keys = path.find("key_norm") != std::string::npos;
+          const Index uses = of_queries ? attention.heads : of_keys ? attention.key_heads : 1;
+          model.per_token[i] += (leaf.name == "bias" ? 3 : 4) * size * static_cast<double>(uses);
+        } else if (kind != Kind::embedding && matrix) {
+          model.per_token[i] += 2 * size;
+        }
+      },
+      weights);
+  if (model.logits && model.tied) model.per_token[static_cast<std::size_t>(Kind::head)] += 2 * static_cast<double>(model.vocabulary * model.width);
+}
+
+inline Attention attention_of(const eigenformer::AttentionConfig& given, bool causal, bool cached) {
+  const eigenformer::AttentionConfig config = given.completed();
+  return {config.heads, config.key_heads, config.head_width, config.window, causal, cached};
+}
+
+inline Model facts(const eigenformer::LanguageModelConfig& config) {
+  Model model{.vocabulary = config.vocabulary, .tied = config.tied};
+  for (Index layer = 0; layer < config.layers; ++layer)
+    model.attentions.push_back(attention_of((config.vary ? config.vary(layer, config.block) : config.block).attention(), true, true));
+  return model;
+}
+inline Model facts(const eigenformer::BertConfig& config) {
+  return {.attentions = std::vector(static_cast<std::size_t>(config.layers), attention_of(config.block.attention(), false, false)),
+          .vocabulary = config.vocabulary, .logits = false};
+}
+inline Model facts(const eigenformer::EncoderDecoderConfig& config) {
+  Model model{.vocabulary = config.target_vocabulary, .tied = config.sharing != eigenformer::Sharing::none, .two_sided = true};
+  model.attentions.assign(static_cast<std::size_t>(config.encoder_layers), attention_of(config.block.attention(), false, false));
+  for (Index layer = 0; layer < config.decoder_layers; ++layer) {
+    model.attentions.push_back(attention_of(config.block.attention(), true, true));
+    model.attentions.push_back(attention_of(config.block.cross_attention(), false, false));
+  }
+  return model;
+}
+
+/// What a user may change, by key.
+using Sizes = std::map<std::string, Index>;
+
+template <class Config>
+void change(Config& config, const Sizes& sizes) {
+  eigenformer::BlockConfig& block = config.block;
+  std::map<std::string, std::vector<Index*>> numbers{{"width", {&block.width}},           {"hidden", {&block.hidden}},
+                                                     {"heads", {&block.heads}},           {"key_heads", {&block.key_heads}},
+                                                     {"head_width", {&block.head_width}}, {"window", {&block.window}}};
+  std::map<std::string, bool*> flags{{"bias", &block.attention_bias}};
+  if constexpr (requires { config.layers; }) numbers["layers"] = {&config.layers}, numbers["vocabulary"] = {&config.vocabulary};
+  else {
+    numbers["layers"] = {&config.encoder_layers, &config.decoder_layers};
+    numbers["vocabulary"] = {&config.source_vocabulary, &config.target_vocabulary};
+  }
+  if constexpr (requires { config.longest; }) numbers["longest"] = {&config.longest};
+  if constexpr (requires { config.tied; }) flags["tied"] = &config.tied;
+
+  // What follows from a size in the published model is as usual again when that size is another.
+  if (sizes.contains("width") || sizes.contains("heads")) block.head_width = block.key_heads = 0;
+  if constexpr (requires { config.rotary; }) config.rotary.rotated = sizes.contains("width") || sizes.contains("heads") ? 0 : config.rotary.rotated;
+  if constexpr (requires { config.vary; })
+    if (sizes.contains("window")) config.vary = {};
+  for (const auto& [key, value] : sizes) {
+    if (const auto number = numbers.find(key); number != numbers.end()) {
+      for (Index* const place : number->second) *place = value;
+    } else if (const auto flag = flags.find(key); flag != flags.end()) {
+      eigenformer::require(value == 0 || value == 1, "anatomy", key, " is 0 or 1, not ", value);
+      *flag->second = value == 1;
+    } else {
+      std::string known = "family";
+      for (const auto& each : numbers) known += ", " + each.first;
+      for (const auto& each : flags) known += ", " + each.first;
+      eigenformer::fail("anatomy", "there is no key ", key, " for this model; there are ", known);
+    }
+  }
+  if (sizes.contains("bias")) block.output_bias = block.feed_forward_bias = block.attention_bias;
+}
+
+template <class M, class Config>
+Model describe(Config config, const Sizes& sizes) {
+  change(config, sizes);
+  eigenformer::require(config.block.width > 0 && config.block.hidden > 0, "anatomy", "width and hidden must be positive");
+  Model model = facts(config);
+  eigenformer::require(!model.attentions.empty(), "anatomy", "a model needs a layer");
+  model.width = config.block.width;
+  model.hidden = config.block.hidden;
+  const M weights(config);
+  model.root = tree(weights);
+  count(model, weights);
+  return model;
+}
+
+/// A published model, and the family that `family=` calls it by: its kind, with other sizes.
+struct Known {
+  std::string_view name, family;
+  Model (*make)(const Sizes& sizes);
+};
+
+inline constexpr Known known_models[] = {
+    {"paper-base", "paper", [](const Sizes& sizes) { return describe<eigenformer::EncoderDecoder<eigenformer::PostNorm<NoValue>>>(eigenformer::paper_base(), sizes); }},
+    {"paper-big", "", [](const Sizes& sizes) { return describe<eigenformer::EncoderDecoder<eigenformer::PostNorm<NoValue>>>(eigenformer::paper_big(), sizes); }},
+    {"bert-base", "bert", [](const Sizes& sizes) { return describe<eigenformer::Bert<NoValue>>(eigenformer::bert_base(), sizes); }},
+    {"roberta-base", "roberta", [](const Sizes& sizes) { return describe<eigenformer::Roberta<NoValue>>(eigenformer::roberta_base(), sizes); }},
+    {"gpt2", "gpt2", [](const Sizes& sizes) { return describe<eigenformer::Gpt2<NoValue>>(eigenformer::gpt2_small(), sizes); }},
+    {"llama2-7b", "llama", [](const Sizes& sizes) { return describe<eigenformer::Llama<NoValue>>(eigenformer::llama2_7b(), sizes); }},
+    {"llama3-8b", "", [](const Sizes& sizes) { return describe<eigenformer::Llama<NoValue>>(eigenformer::llama3_8b(), sizes); }},
+    {"mistral-7b", "mistral", [](const Sizes& sizes) { return describe<eigenformer::Mistral<NoValue>>(eigenformer::mistral_7b(), sizes); }},
+    {"qwen2-0.5b", "qwen2", [](const Sizes& sizes) { return describe<eigenformer::Qwen2<NoValue>>(eigenformer::qwen2_small(), sizes); }},
+    {"qwen3-0.6b", "qwen3", [](const Sizes& sizes) { return describe<eigenformer::Qwen3<NoValue>>(eigenformer::qwen3_small(), sizes); }},
+    {"gemma2-2b", "gemma2", [](const Sizes& sizes) { return describe<eigenformer::Gemma2<NoValue>>(eigenformer::gemma2_2b(), sizes); }},
+    {"phi2", "phi2", [](const Sizes& sizes) { return describe<eigenformer::Phi2<NoValue>>(eigenformer::phi2(), sizes); }},
+    {"bloom-560m", "bloom", [](const Sizes& sizes) { return describe<eigenformer::Bloom<NoValue>>(eigenformer::bloom_560m(), sizes); }},
+};
+
+/// All names, or all families.
+inline std::string known_list(std::string_view Known::* what) {
+  std::string text;
+  for (const Known& known : known_models)
+    if (!(known.*what).empty()) text.append(text.empty() ? "" : ", ").append(known.*what);
+  return text;
+}
+
+inline const Known& find(std::string_view Known::* what, std::string_view called) {
+  for (const Known& known : known_models)
+    if (!called.empty() && known.*what == called) return known;
+  eigenformer::fail("anatomy", "there is no ", what == &Known::family ? "family '" : "model '", called, "'; there are ", known_list(what));
+}
+
+/// From words NAME or key=value; at most one of them is a name or family=…
+inline Model parse(const std::vector<std::string>& words) {
+  const Known* model = nullptr;
+  std::string name;
+  Sizes sizes;
+  for (const std::string& word : words) {
+    name += (name.empty() ? "" : " ") + word;
+    const std::size_t equals = word.find('=');
+    const std::string key = word.substr(0, equals), value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    if (equals == std::string::npos || key == "family") {
+      eigenformer::require(!model, "anatomy", "one model at a time: ", word, " is a second one");
+      model = &(key == "family" ? find(&Known::family, value) : find(&Known::name, word));
+    } else {
+      eigenformer::require(!value.empty() && value.size() <= 9 && value.find_first_not_of("0123456789") == std::string::npos, "anatomy", key, " must be a number from 0 to 999999999, not '", value, "'");
+      eigenformer::require(sizes.emplace(key, std::stol(value)).second, "anatomy", key, " is given twice");
+    }
+  }
+  eigenformer::require(model != nullptr, "anatomy", "which model? Name one (", known_list(&Known::name), ") or a family=… (", known_list(&Known::family), ")");
+  Model made = model->make(sizes);
+  made.name = name;
+  return made;
+}
+
+}  // namespace anatomy

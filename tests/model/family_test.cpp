@@ -1,0 +1,163 @@
+// Every family at a small size: its derivative against differences, and the same bits for any number of threads and any
+// company in the batch, forward and backward. A new family joins by one line.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "eigenformer/model/bert.hpp"
+#include "eigenformer/model/decoders.hpp"
+#include "eigenformer/model/t5.hpp"
+#include "eigenformer/op/cross_entropy.hpp"
+#include "support/gradient_check.hpp"
+
+namespace eigenformer::test {
+namespace {
+
+constexpr Id family_vocabulary = 7;
+
+/// A decoder of two layers; `change` makes it a family's.
+LanguageModelConfig small_decoder(const std::function<void(LanguageModelConfig&)>& change = [](auto&) {}) {
+  LanguageModelConfig config{.vocabulary = family_vocabulary, .longest = 80, .layers = 2, .block = {.width = 8, .hidden = 6, .heads = 3, .head_width = 4, .dropout = 0}};
+  change(config);
+  return config;
+}
+
+/// What the LLaMA family has in common.
+LanguageModelConfig small_llama(const std::function<void(LanguageModelConfig&)>& change = [](auto&) {}) {
+  return small_decoder([&](auto& c) {
+    c.block.attention_bias = false;
+    c.block.heads = 4;
+    c.block.key_heads = 2;
+    c.tied = false;
+    change(c);
+  });
+}
+
+BertConfig small_bert() { return {.vocabulary = family_vocabulary, .longest = 80, .layers = 2, .block = {.width = 9, .hidden = 6, .heads = 3, .dropout = 0}}; }
+
+EncoderDecoderConfig small_pair(const std::function<void(EncoderDecoderConfig&)>& change) {
+  EncoderDecoderConfig config{.source_vocabulary = family_vocabulary, .target_vocabulary = family_vocabulary, .encoder_layers = 2, .decoder_layers = 2,
+                              .block = {.width = 9, .hidden = 6, .heads = 3, .dropout = 0}, .longest = 80};
+  change(config);
+  return config;
+}
+EncoderDecoderConfig small_t5() {
+  return small_pair([](auto& c) {
+    c.block.attention_bias = false;
+    c.block.feed_forward_bias = false;
+    c.block.scale = 1;
+    c.scaled_embedding = false;
+    c.logit_scale = 0.3;
+  });
+}
+
+/// A batch of token ids with lengths, to be run by any kind of model.
+struct Batch {
+  Tensor<Id, 2> ids;
+  Tensor<Index, 1> lengths;
+
+  Batch(Index batch, Index tokens) : ids(random_ids(Shape{batch, tokens}, 0, family_vocabulary, 3)), lengths(Shape{batch}) {
+    for (Index b = 0; b < batch; ++b) lengths(b) = tokens - b * tokens / (2 * batch);
+  }
+  Batch(const Batch& of, Index b) : ids(Tensor<Id, 2>(of.ids.view().slice(0, b, 1).slice(1, 0, of.lengths(b)))), lengths(Shape{1}) { lengths(0) = of.lengths(b); }
+};
+
+/// Logits or hidden states (B, N, …) of a family on a batch.
+template <class Model>
+ConstView<typename Model::T, 3> run_family(Context& ctx, const Model& model, const Batch& batch) {
+  if constexpr (requires { model.hidden(ctx, {}); }) return model(ctx, {.ids = batch.ids, .lengths = batch.lengths});
+  else if constexpr (requires { model.pool(ctx, {}); }) return model(ctx, {.ids = batch.ids, .lengths = batch.lengths});
+  else return model(ctx, {.source = batch.ids, .source_lengths = batch.lengths, .target = batch.ids, .target_lengths = batch.lengths});
+}
+
+/// Outputs and the gradient of Σ y² over the tokens that count.
+template <class Model>
+struct FamilyRun {
+  using T = typename Model::T;
+  Tensor<T, 3> outputs;
+  Model gradient;
+
+  FamilyRun(const Model& model, const Batch& batch, const Threads& threads) : gradient(zeros_like(model)) {
+    Context ctx(threads);
+    Tape tape;
+    ctx.tape = &tape;
+    tape.watch(model, gradient);
+    const auto y = run_family(ctx, model, batch);
+    outputs = Tensor<T, 3>(y);
+    Tensor<T, 3> slope(y.shape());
+    for (Index b = 0; b < y.extent(0); ++b)
+      for (Index n = 0; n < batch.lengths(b); ++n)
+        for (Index j = 0; j < y.extent(2); ++j) slope(b, n, j) = 2 * y(b, n, j);
+    backward(ctx, y, slope);
+  }
+};
+
+struct Family {
+  std::string name;
+  std::function<void()> check_gradient, check_threads, check_batch;
+
+  friend void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
+};
+
+template <template <class> class Model, class Config>
+Family family_of(std::string name, Config config, std::vector<std::string> constant = {}) {
+  constant.push_back("pooler.weight");
+  constant.push_back("pooler.bias");
+  return {std::move(name),
+          [=] {
+            Model<double> model(config);
+            randomize(model, 1);
+            const Batch batch(2, 4);
+            check_gradients(std::move(model), {}, [&](Context& ctx, const auto& m, const Inputs&) { return run_family(ctx, m, batch); }, constant);
+          },
+          [=] {
+            Model<float> model(config);
+            randomize(model, 1);
+            const Batch batch(5, 80);
+            const FamilyRun<Model<float>> alone(model, batch, Threads());
+            for (const int threads : {2, 3, 8}) {
+              const FamilyRun<Model<float>> together(model, batch, Threads(threads));
+              EXPECT_TRUE(identical(alone.outputs.view(), together.outputs.view())) << threads << " threads";
+              expect_identical_models(alone.gradient, together.gradient);
+            }
+          },
+          [=] {
+            Model<float> model(config);
+            randomize(model, 1);
+            const Batch batch(5, 80);
+            Context ctx;
+            const auto together = run_family(ctx, model, batch);
+            for (Index b = 0; b < 5; ++b) {
+              const auto alone = run_family(ctx, model, Batch(batch, b));
+              EXPECT_TRUE(identical(together[b].slice(0, 0, batch.lengths(b)), alone[0])) << "sequence " << b;
+            }
+          }};
+}
+
+class EveryFamily : public testing::TestWithParam<Family> {};
+TEST_P(EveryFamily, DerivativeMatchesDifferences) { GetParam().check_gradient(); }
+TEST_P(EveryFamily, SameBitsOnAnyThreads) { GetParam().check_threads(); }
+TEST_P(EveryFamily, SameBitsInAnyBatch) { GetParam().check_batch(); }
+
+// clang-format off
+INSTANTIATE_TEST_SUITE_P(, EveryFamily, testing::Values(
+    family_of<Gpt2>("Gpt2", small_decoder(), {"key.bias"}),
+    family_of<Llama>("Llama", small_llama()),
+    family_of<Llama>("LlamaInterleavedPartRotary", small_llama([](auto& c) { c.rotary = {.rotated = 2, .layout = RotaryLayout::interleaved}; })),
+    family_of<Llama>("LlamaYarn", small_llama([](auto& c) { c.rotary.scaling = YarnScaling{.factor = 4, .original = 16}; })),
+    family_of<Mistral>("Mistral", small_llama([](auto& c) { c.block.window = 3; })),
+    family_of<Qwen2>("Qwen2", small_llama([](auto& c) { c.block.attention_bias = true; c.block.output_bias = false; c.tied = true; })),
+    family_of<Qwen3>("Qwen3", small_llama([](auto& c) { c.tied = true; })),
+    family_of<Gemma2>("Gemma2", small_llama([](auto& c) { c.block.cap = 2; c.logit_cap = 3; c.tied = c.scaled_embedding = true; c.vary = [](Index i, BlockConfig b) { b.window = i == 0 ? 3 : 0; return b; }; })),
+    family_of<Phi2>("Phi2", small_decoder([](auto& c) { c.rotary.rotated = 2; c.tied = false; c.head_bias = true; })),
+    family_of<Bloom>("Bloom", small_decoder([](auto& c) { c.embedding_norm = true; }), {"key.bias"}),
+    family_of<Bert>("Bert", small_bert(), {"key.bias"}),
+    family_of<Roberta>("Roberta", small_bert(), {"key.bias"}),
+    family_of<T5>("T5", small_t5()),
+    family_of<T5v11>("T5v11", small_t5()),
+    family_of<Bart>("Bart", small_pair([](auto& c) { c.embedding_norm = true; c.scaled_embedding = false; }), {"key.bias"})
+), [](const auto& family) { return family.param.name; });
+// clang-format on
+
+}  // namespace
+}  // namespace eigenformer::test
