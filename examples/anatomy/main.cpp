@@ -47,17 +47,17 @@ void print_shapes(const Model& model, Index length) {
 }
 
 /// The share of the feed-forward network, in every kind of layer.
-void print_layers(const Part& part) {
-  if (const Part* const network = part.find("feed_forward")) {
-    std::printf("  Feed-forward has %s of the weights of a layer of %s.\n",
-                percent(static_cast<double>(network->count()), static_cast<double>(part.count())).c_str(), part.name.c_str());
-    return;
-  }
-  for (const Part& inner : part.parts) print_layers(inner);
+void print_layers(const Part& part, const std::string& path = {}) {
+  if (const Part* const network = part.find("feed_forward"))
+    std::printf("  Feed-forward has %s of the weights of a layer in %s.\n",
+                percent(static_cast<double>(network->count()), static_cast<double>(part.count())).c_str(), path.c_str());
+  else
+    for (const Part& inner : part.parts) print_layers(inner, path + (path.empty() ? "" : ".") + inner.name);
 }
 
 void print_costs(const Model& model, Index length) {
-  std::printf("\nParameters, and operations of a forward pass per %s, at length %td\n", model.two_sided ? "pair of a source and a target token" : "token", length);
+  std::printf("\nParameters, and operations of a forward pass per %s, at length %td\n",
+              model.two_sided ? "pair of a source and a target token" : "token", length);
   auto flops = model.per_token;
   flops[static_cast<std::size_t>(Kind::scores)] = model.scores(length);
   flops[static_cast<std::size_t>(Kind::head)] += model.per_sequence / static_cast<double>(length);
@@ -65,17 +65,20 @@ void print_costs(const Model& model, Index length) {
   Table table;
   table.row({"part", "parameters", "share", "MFLOP", "share"});
   for (std::size_t i = 0; i < kind_names.size(); ++i)
-    table.row({kind_names[i], grouped(model.parameters[i]), percent(static_cast<double>(model.parameters[i]), parameters), fixed(flops[i] * 1e-6, 3), percent(flops[i], all)});
+    table.row({kind_names[i], grouped(model.parameters[i]), percent(static_cast<double>(model.parameters[i]), parameters),
+               fixed(flops[i] * 1e-6, 3), percent(flops[i], all)});
   table.row({"total", grouped(model.root.count()), "", fixed(all * 1e-6, 3)});
   table.print();
   print_layers(model.root);
-  std::printf("  A multiply-add is two operations; a norm has 4 per element, 7 with mean and bias. Not counted: biases, activations,\n"
-              "  softmax, positions.\n");
+  std::printf(
+      "  A multiply-add is two operations; a norm has 4 per element, 7 with mean and bias. Not counted: biases, activations,\n"
+      "  softmax, positions.\n");
 }
 
 /// Bytes that the kernel asks for to attend in one layer, besides queries, keys, values and output.
 std::size_t measured(const Attention& attention, Index length) {
-  const Tensor<float, 4> query(Shape{Index{1}, length, attention.heads, attention.head_width}), key(Shape{Index{1}, length, attention.key_heads, attention.head_width});
+  const Tensor<float, 4> query(Shape{Index{1}, length, attention.heads, attention.head_width}),
+      key(Shape{Index{1}, length, attention.key_heads, attention.head_width});
   Tensor<float, 4> output(query.shape());
   Tensor<kernel::AttentionRow<float>, 3> rows(Shape{Index{1}, attention.heads, length});
   Arena arena;
@@ -87,14 +90,18 @@ std::size_t measured(const Attention& attention, Index length) {
 void print_attention_memory(const Model& model) {
   const Attention& attention = model.attentions.front();
   const std::string heads = std::to_string(attention.heads) + " heads";
-  std::printf("\nMemory of the attention weights of one layer and sequence: all of them in 16 bits, and what our kernel asks for (measured,\n"
-              "32 bits, one thread) and keeps for the backward pass\n");
+  std::printf(
+      "\nMemory of the attention weights of one layer and sequence: all of them in 16 bits, and what our kernel asks for (measured,\n"
+      "32 bits, one thread) and keeps for the backward pass\n");
+  constexpr double longest_run = 6e11;  // operations: some seconds
   Table table;
   table.row({"tokens", "8 heads", heads + ", this model", "kernel", "kept"});
   for (const Index length : {512, 2048, 8192}) {
     const double plain = 2 * static_cast<double>(length) * static_cast<double>(length);
-    const double work = 4 * static_cast<double>(attention.heads * attention.head_width) * attention.keys(length) * static_cast<double>(length);
-    table.row({grouped(length), bytes(8 * plain), bytes(static_cast<double>(attention.heads) * plain), work > 1.5e11 ? "not run" : bytes(static_cast<double>(measured(attention, length))),
+    const double work =
+        4 * static_cast<double>(attention.heads * attention.head_width) * attention.keys(length) * static_cast<double>(length);
+    table.row({grouped(length), bytes(8 * plain), bytes(static_cast<double>(attention.heads) * plain),
+               work > longest_run ? "not run" : bytes(static_cast<double>(measured(attention, length))),
                bytes(static_cast<double>(attention.heads * length) * sizeof(kernel::AttentionRow<float>))});
   }
   table.print();
@@ -102,22 +109,26 @@ void print_attention_memory(const Model& model) {
 
 void print_cache(const Model& model) {
   std::vector<Attention> cached;
-  std::copy_if(model.attentions.begin(), model.attentions.end(), std::back_inserter(cached), [](const Attention& each) { return each.cached; });
+  std::copy_if(model.attentions.begin(), model.attentions.end(), std::back_inserter(cached),
+               [](const Attention& each) { return each.cached; });
   if (cached.empty()) {
     std::printf("\nKey-value cache: none, an encoder sees all tokens at once.\n");
     return;
   }
   constexpr Index tokens = 4096;
   const Attention& first = cached.front();
-  std::printf("\nKey-value cache of %zu layers%s\n", cached.size(), model.two_sided ? ", of the target; the source's keys and values are as large again, once" : "");
+  std::printf("\nKey-value cache of %zu layers%s\n", cached.size(),
+              model.two_sided ? ", of the target; the source's keys and values are as large again, once" : "");
   Table table;
   table.row({"heads of keys and values", "per token, 16 bits", "32 bits", grouped(tokens) + " tokens, 16 bits", "32 bits"});
   std::vector<Index> choices{first.heads, first.key_heads, 1};
   choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
   for (const Index key_heads : choices) {
     const std::string what = key_heads == first.heads ? "MHA" : key_heads > 1 ? "GQA" : "MQA";
-    const double numbers = 2 * static_cast<double>(static_cast<Index>(cached.size()) * key_heads * first.head_width), all = numbers * static_cast<double>(tokens);
-    table.row({what + ", " + std::to_string(key_heads) + (key_heads == first.key_heads ? ", this model" : ""), bytes(2 * numbers), bytes(4 * numbers), bytes(2 * all), bytes(4 * all)});
+    const double numbers = 2 * static_cast<double>(static_cast<Index>(cached.size()) * key_heads * first.head_width),
+                 all = numbers * static_cast<double>(tokens);
+    table.row({what + ", " + std::to_string(key_heads) + (key_heads == first.key_heads ? ", this model" : ""), bytes(2 * numbers),
+               bytes(4 * numbers), bytes(2 * all), bytes(4 * all)});
   }
   table.print();
 }
@@ -132,7 +143,7 @@ int run(int argc, char** argv) {
              "\nKeys: width, layers, heads, key_heads, head_width, hidden, vocabulary, longest, window; 0 or 1: bias, tied\n"
              "For example: anatomy llama3-8b\n"
              "             anatomy family=llama width=512 layers=8 heads=8 key_heads=4 hidden=1376 vocabulary=8192 tied=0\n"
-             "A family's sizes are those of its first model above, unless given.");
+             "Sizes that are not given are those of the family's first model above.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -12,6 +12,7 @@
 #include "eigenformer/model/bert.hpp"
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/model/paper.hpp"
+#include "eigenformer/model/t5.hpp"
 #include "parts.hpp"
 
 namespace anatomy {
@@ -19,7 +20,8 @@ namespace anatomy {
 using eigenformer::NoValue;
 
 enum class Kind { embedding, projections, scores, feed_forward, norms, head };
-inline constexpr std::array<const char*, 6> kind_names{"embedding, positions", "attention projections", "attention scores", "feed-forward", "norms", "head"};
+inline constexpr std::array<const char*, 6> kind_names{
+    "embedding, positions", "attention projections", "attention scores", "feed-forward", "norms", "head"};
 
 /// One attention of one layer.
 struct Attention {
@@ -40,12 +42,12 @@ struct Model {
   Part root{};
   std::vector<Attention> attentions{};
   Index width = 0, hidden = 0, vocabulary = 0;
-  bool tied = false;      // the output projection is the embedding
-  bool logits = true;     // there is an output projection
+  bool tied = false;       // the output projection is the embedding
+  bool logits = true;      // there is an output projection
   bool two_sided = false;  // a source and a target
   std::array<Index, kind_names.size()> parameters{};
-  std::array<double, kind_names.size()> per_token{};     // FLOPs, but for scores
-  double per_sequence = 0;                               // those of a pooler
+  std::array<double, kind_names.size()> per_token{};  // FLOPs, but for scores
+  double per_sequence = 0;                            // those of a pooler
 
   double scores(Index length) const {
     double flops = 0;
@@ -56,7 +58,7 @@ struct Model {
 
 inline Kind kind_of(const std::vector<std::string>& path) {
   const auto has = [&](std::string_view name) { return std::find(path.begin(), path.end(), name) != path.end(); };
-  if (path.front().ends_with("embedding") || has("position")) return Kind::embedding;
+  if (path.front().ends_with("embedding") || path.front().ends_with("position")) return Kind::embedding;
   if (path.front() == "head" || path.front() == "pooler") return Kind::head;
   if (has("feed_forward")) return Kind::feed_forward;
   return has("query") || has("key") || has("value") || has("output") ? Kind::projections : Kind::norms;
@@ -86,7 +88,8 @@ void count(Model& model, const M& weights) {
         }
       },
       weights);
-  if (model.logits && model.tied) model.per_token[static_cast<std::size_t>(Kind::head)] += 2 * static_cast<double>(model.vocabulary * model.width);
+  if (model.logits && model.tied)
+    model.per_token[static_cast<std::size_t>(Kind::head)] += 2 * static_cast<double>(model.vocabulary * model.width);
 }
 
 inline Attention attention_of(const eigenformer::AttentionConfig& given, bool causal, bool cached) {
@@ -102,10 +105,13 @@ inline Model facts(const eigenformer::LanguageModelConfig& config) {
 }
 inline Model facts(const eigenformer::BertConfig& config) {
   return {.attentions = std::vector(static_cast<std::size_t>(config.layers), attention_of(config.block.attention(), false, false)),
-          .vocabulary = config.vocabulary, .logits = false};
+          .vocabulary = config.vocabulary,
+          .logits = false};
 }
 inline Model facts(const eigenformer::EncoderDecoderConfig& config) {
-  Model model{.vocabulary = config.target_vocabulary, .tied = config.sharing != eigenformer::Sharing::none, .two_sided = true};
+  Model model{.vocabulary = config.target_vocabulary,
+              .tied = config.sharing == eigenformer::Sharing::all || config.sharing == eigenformer::Sharing::target_and_output,
+              .two_sided = true};
   model.attentions.assign(static_cast<std::size_t>(config.encoder_layers), attention_of(config.block.attention(), false, false));
   for (Index layer = 0; layer < config.decoder_layers; ++layer) {
     model.attentions.push_back(attention_of(config.block.attention(), true, true));
@@ -134,7 +140,8 @@ void change(Config& config, const Sizes& sizes) {
 
   // What follows from a size in the published model is as usual again when that size is another.
   if (sizes.contains("width") || sizes.contains("heads")) block.head_width = block.key_heads = 0;
-  if constexpr (requires { config.rotary; }) config.rotary.rotated = sizes.contains("width") || sizes.contains("heads") ? 0 : config.rotary.rotated;
+  if constexpr (requires { config.rotary; })
+    config.rotary.rotated = sizes.contains("width") || sizes.contains("heads") ? 0 : config.rotary.rotated;
   if constexpr (requires { config.vary; })
     if (sizes.contains("window")) config.vary = {};
   for (const auto& [key, value] : sizes) {
@@ -150,15 +157,16 @@ void change(Config& config, const Sizes& sizes) {
       eigenformer::fail("anatomy", "there is no key ", key, " for this model; there are ", known);
     }
   }
+  const Index layers = *numbers["layers"].front();
+  eigenformer::require(layers > 0 && layers <= 1000, "anatomy", "layers must be from 1 to 1000, not ", layers);
+  eigenformer::require(block.width > 0 && block.hidden > 0, "anatomy", "width and hidden must be positive");
   if (sizes.contains("bias")) block.output_bias = block.feed_forward_bias = block.attention_bias;
 }
 
 template <class M, class Config>
 Model describe(Config config, const Sizes& sizes) {
   change(config, sizes);
-  eigenformer::require(config.block.width > 0 && config.block.hidden > 0, "anatomy", "width and hidden must be positive");
   Model model = facts(config);
-  eigenformer::require(!model.attentions.empty(), "anatomy", "a model needs a layer");
   model.width = config.block.width;
   model.hidden = config.block.hidden;
   const M weights(config);
@@ -174,10 +182,21 @@ struct Known {
 };
 
 inline constexpr Known known_models[] = {
-    {"paper-base", "paper", [](const Sizes& sizes) { return describe<eigenformer::EncoderDecoder<eigenformer::PostNorm<NoValue>>>(eigenformer::paper_base(), sizes); }},
-    {"paper-big", "", [](const Sizes& sizes) { return describe<eigenformer::EncoderDecoder<eigenformer::PostNorm<NoValue>>>(eigenformer::paper_big(), sizes); }},
+    {"paper-base", "paper",
+     [](const Sizes& sizes) {
+       return describe<eigenformer::EncoderDecoder<eigenformer::PostNorm<NoValue>>>(eigenformer::paper_base(), sizes);
+     }},
+    {"paper-big", "",
+     [](const Sizes& sizes) {
+       return describe<eigenformer::EncoderDecoder<eigenformer::PostNorm<NoValue>>>(eigenformer::paper_big(), sizes);
+     }},
+    {"t5-small", "", [](const Sizes& sizes) { return describe<eigenformer::T5<NoValue>>(eigenformer::t5_small(), sizes); }},
+    {"t5-base", "t5", [](const Sizes& sizes) { return describe<eigenformer::T5<NoValue>>(eigenformer::t5_base(), sizes); }},
+    {"t5-v1.1-base", "t5-v1.1", [](const Sizes& sizes) { return describe<eigenformer::T5v11<NoValue>>(eigenformer::t5v11_base(), sizes); }},
+    {"bart-base", "bart", [](const Sizes& sizes) { return describe<eigenformer::Bart<NoValue>>(eigenformer::bart_base(), sizes); }},
     {"bert-base", "bert", [](const Sizes& sizes) { return describe<eigenformer::Bert<NoValue>>(eigenformer::bert_base(), sizes); }},
-    {"roberta-base", "roberta", [](const Sizes& sizes) { return describe<eigenformer::Roberta<NoValue>>(eigenformer::roberta_base(), sizes); }},
+    {"roberta-base", "roberta",
+     [](const Sizes& sizes) { return describe<eigenformer::Roberta<NoValue>>(eigenformer::roberta_base(), sizes); }},
     {"gpt2", "gpt2", [](const Sizes& sizes) { return describe<eigenformer::Gpt2<NoValue>>(eigenformer::gpt2_small(), sizes); }},
     {"llama2-7b", "llama", [](const Sizes& sizes) { return describe<eigenformer::Llama<NoValue>>(eigenformer::llama2_7b(), sizes); }},
     {"llama3-8b", "", [](const Sizes& sizes) { return describe<eigenformer::Llama<NoValue>>(eigenformer::llama3_8b(), sizes); }},
@@ -190,14 +209,14 @@ inline constexpr Known known_models[] = {
 };
 
 /// All names, or all families.
-inline std::string known_list(std::string_view Known::* what) {
+inline std::string known_list(std::string_view Known::*what) {
   std::string text;
   for (const Known& known : known_models)
     if (!(known.*what).empty()) text.append(text.empty() ? "" : ", ").append(known.*what);
   return text;
 }
 
-inline const Known& find(std::string_view Known::* what, std::string_view called) {
+inline const Known& find(std::string_view Known::*what, std::string_view called) {
   for (const Known& known : known_models)
     if (!called.empty() && known.*what == called) return known;
   eigenformer::fail("anatomy", "there is no ", what == &Known::family ? "family '" : "model '", called, "'; there are ", known_list(what));
@@ -216,11 +235,13 @@ inline Model parse(const std::vector<std::string>& words) {
       eigenformer::require(!model, "anatomy", "one model at a time: ", word, " is a second one");
       model = &(key == "family" ? find(&Known::family, value) : find(&Known::name, word));
     } else {
-      eigenformer::require(!value.empty() && value.size() <= 9 && value.find_first_not_of("0123456789") == std::string::npos, "anatomy", key, " must be a number from 0 to 999999999, not '", value, "'");
+      eigenformer::require(!value.empty() && value.size() <= 7 && value.find_first_not_of("0123456789") == std::string::npos, "anatomy",
+                           key, " must be a number from 0 to 9999999, not '", value, "'");
       eigenformer::require(sizes.emplace(key, std::stol(value)).second, "anatomy", key, " is given twice");
     }
   }
-  eigenformer::require(model != nullptr, "anatomy", "which model? Name one (", known_list(&Known::name), ") or a family=… (", known_list(&Known::family), ")");
+  eigenformer::require(model != nullptr, "anatomy", "which model? Name one (", known_list(&Known::name), ") or a family=… (",
+                       known_list(&Known::family), ")");
   Model made = model->make(sizes);
   made.name = name;
   return made;

@@ -18,7 +18,8 @@ using eigenformer::Leaf;
 /// "a.b.c" → a, b, c
 inline std::vector<std::string> split(std::string_view path) {
   std::vector<std::string> names;
-  for (std::size_t dot; (dot = path.find('.')) != std::string_view::npos; path.remove_prefix(dot + 1)) names.emplace_back(path.substr(0, dot));
+  for (std::size_t dot; (dot = path.find('.')) != std::string_view::npos; path.remove_prefix(dot + 1))
+    names.emplace_back(path.substr(0, dot));
   names.emplace_back(path);
   return names;
 }
@@ -93,11 +94,21 @@ Part tree(const Model& model) {
   return root;
 }
 
-/// One line for every part: its shape, its parameters, and those of all its copies.
+/// One line for every part: its shape, its parameters, and those of all its copies. Tensors that belong together share one.
 inline void list(Table& table, const Part& part, Index copies = 1, std::size_t depth = 0) {
   copies *= part.copies;
-  const std::string times = part.copies > 1 ? " (×" + std::to_string(part.copies) + ")" : "";
-  table.row({std::string(2 * depth, ' ') + part.name + times, part.shape, grouped(part.count()), copies > 1 ? grouped(copies * part.count()) : ""});
+  std::string name = std::string(2 * depth, ' ') + part.name, shape = part.shape;
+  if (part.copies > 1) name += " (×" + std::to_string(part.copies) + ")";
+  const bool leaf = !part.parts.empty() && std::all_of(part.parts.begin(), part.parts.end(), [](const Part& inner) {
+    return inner.parts.empty() && inner.name.find('.') == std::string::npos;
+  });
+  if (leaf) {
+    for (const Part& inner : part.parts)
+      name += (shape.empty() ? ".{" : ", ") + inner.name, shape += (shape.empty() ? "" : ", ") + inner.shape;
+    name += "}";
+  }
+  table.row({name, shape, grouped(part.count()), copies > 1 ? grouped(copies * part.count()) : ""});
+  if (leaf) return;
   for (const Part& inner : part.parts) list(table, inner, copies, depth + 1);
 }
 
