@@ -1,11 +1,13 @@
 // peers [THREADS]: our kernels beside other libraries', on one or so many threads. Within a repetition every contender has a turn,
 // so that all meet the same clocks and neighbours; printed are medians over the repetitions.
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 
 #include "../support/machine.hpp"
@@ -38,6 +40,43 @@ double repeat(double seconds, const Work& f) {
   }
 }
 
+/// Which CPUs this thread may use.
+cpu_set_t allowed() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  sched_getaffinity(0, sizeof cpus, &cpus);
+  return cpus;
+}
+
+/// While it lives, every thread of this process stays on one CPU: the caller on the first that it may use (taskset says which), the
+/// workers of each pool on the next ones. Otherwise a system may keep a pool that has just been woken on one core.
+class Pinned {
+ public:
+  explicit Pinned(int threads) {
+    if (threads == 1) return;
+    std::vector<int> cpus;
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(static_cast<std::size_t>(cpu), &before_)) cpus.push_back(cpu);
+    std::vector<pid_t> tasks;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) tasks.push_back(std::stoi(entry.path().filename().string()));
+    std::sort(tasks.begin(), tasks.end());  // so pool after pool
+    std::size_t workers = 0;
+    for (const pid_t task : tasks) {
+      const std::size_t which = task == getpid() ? 0 : 1 + workers++ % static_cast<std::size_t>(threads - 1);
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(static_cast<std::size_t>(cpus[which % cpus.size()]), &one);
+      sched_setaffinity(task, sizeof one, &one);
+    }
+  }
+  ~Pinned() { sched_setaffinity(0, sizeof before_, &before_); }  // what the caller starts later is free again
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  cpu_set_t before_ = allowed();
+};
+
 struct Contender {
   std::string name;
   Work work;
@@ -58,14 +97,14 @@ class Comparison {
 
   /// amount: of FLOPs or bytes in a call; limit(): so many a second this machine can do.
   void run(const std::string& title, double amount, const char* unit, const char* of_limit, auto&& limit) {
-    // Before each turn: threads that wait for work spin for a while after the last one, and it takes a while until the system has
-    // spread the next one's over the cores.
-    const double settle = threads_ > 1 ? 0.1 : 0;
+    const double settle = threads_ > 1 ? 0.05 : 0;  // before each turn: the last one's threads wait for work, spinning
+    for (const Contender& c : contenders_) c.work();  // starts its threads
     std::vector<double> limits;
     for (int repetition = 0; repetition < repetitions; ++repetition) {
       double most = 0;
       repeat(settle, [&] { most = (std::max)(most, limit()); });
       limits.push_back(most);
+      const Pinned pinned(threads_);
       for (std::size_t i = 0; i < contenders_.size(); ++i) {
         Contender& next = contenders_[(i + static_cast<std::size_t>(repetition)) % contenders_.size()];
         repeat(settle, next.work);
@@ -197,7 +236,6 @@ void restart(const std::string& threads) {
 }
 
 void compare(int threads) {
-  repeat(1, [&] { peak_flops(threads); });  // clocks rise, cores wake
   for (const auto& [in, out] : {std::pair<Index, Index>{512, 512}, {512, 2048}, {2048, 512}, {1024, 4096}})
     for (const Index rows : {64, 256, 1024}) compare_linear(in, out, rows, threads);
   compare_linear(4096, 16384, 1, threads);
