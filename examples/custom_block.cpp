@@ -15,14 +15,15 @@ using namespace eigenformer;
 /// An op of your own: y = x/m by row, m = (mean of x⁴ + ε)^¼. Its derivative: dx = (dy − y³·mean(dy∘y))/m.
 template <class T>
 ConstView<T, 3> power_norm(Context& ctx, ConstView<T, 3> x, T epsilon) {
-  const View<T, 3> y = ctx.output<T>(x.shape());                         // the memory of a result, known to the tape
+  const View<T, 3> y = ctx.output<T>(x.shape());                          // the memory of a result, known to the tape
   const View<T, 2> m = ctx.arena.allocate<T>(Shape{x.rows(), Index{1}});  // what the derivative needs besides; lives as long
   m.matrix() = (x.matrix().array().square().square().rowwise().mean() + epsilon).sqrt().sqrt();
   y.matrix() = x.matrix().array().colwise() / m.matrix().col(0).array();
   ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {  // holds views and numbers only
     const Gradient<T, 3> dx = back.gradient(x);
     if (!dx) return;  // nobody asked
-    const auto out = y.matrix().array(), slope = dy.matrix().array();
+    const auto out = y.matrix().array();
+    const auto slope = dy.matrix().array();
     const auto mean = (slope * out).rowwise().mean().eval();
     dx.put(dx.view.matrix().array(), (slope - out.cube().colwise() * mean).colwise() / m.matrix().col(0).array());
   });
@@ -41,7 +42,9 @@ struct PowerNorm {
 
   explicit PowerNorm(const Config& config) : weight(Shape{config.width}), epsilon(config.epsilon) {}
   static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::ones}, m.weight...); }
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const { return op::affine(ctx, power_norm(ctx, x, static_cast<T>(epsilon)), weight); }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const {
+    return op::affine(ctx, power_norm(ctx, x, static_cast<T>(epsilon)), weight);
+  }
 };
 
 /// Scores that fade with distance: s/(1 + rate·|distance|). One type is the layer's part (bind), the op's (check, forward,
@@ -63,9 +66,13 @@ struct FadingScores {
   FadingScores bind(Context&, const AttentionCall<T>&) const { return *this; }
   void check(Index, Index, Index, Index) const {}
   template <class>
-  FadingScores forward() const { return *this; }
+  FadingScores forward() const {
+    return *this;
+  }
   template <class>
-  FadingScores backward(Context&) const { return *this; }
+  FadingScores backward(Context&) const {
+    return *this;
+  }
   Row row(const kernel::ScoreRow& at, Index first) const { return {rate, static_cast<T>(first - at.position)}; }
 };
 
@@ -107,7 +114,8 @@ using Mine = LanguageModel<Macaron<T>, Rotary<T>>;
 struct Batch {
   Tensor<Id, 2> ids, targets;
 
-  Batch(RandomSequence& random, Index sequences, Index tokens, Index vocabulary) : ids(Shape{sequences, tokens}), targets(Shape{sequences, tokens}) {
+  Batch(RandomSequence& random, Index sequences, Index tokens, Index vocabulary)
+      : ids(Shape{sequences, tokens}), targets(Shape{sequences, tokens}) {
     for (Index b = 0; b < sequences; ++b) {
       const Index period = 2 + random.below(7);
       const auto token = [&](Index n) -> Id& { return ids(b, n); };

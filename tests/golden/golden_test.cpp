@@ -21,6 +21,8 @@
 #include "eigenformer/model/bert.hpp"
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/model/encoder_decoder.hpp"
+#include "eigenformer/model/heads.hpp"
+#include "eigenformer/model/t5.hpp"
 #include "eigenformer/train/trainer.hpp"
 #include "support/tensors.hpp"
 
@@ -54,6 +56,9 @@ const std::string cases[] = {"layer_norm",
                              "bert",
                              "bert_pooled",
                              "roberta_masked",
+                             "t5",
+                             "t5v11",
+                             "bart",
                              "relative_both",
                              "relative_causal",
                              "scale_norm",
@@ -164,6 +169,7 @@ class Case {
     for (const char* const input : {"x", "memory", "source", "target"})
       if (file_.find(std::string("input/") + input)) inputs_[input] = file_.read<T, 3>(std::string("input/") + input);
     if (file_.find("input/ids")) ids_ = file_.read<Id, 2>("input/ids");
+    if (file_.find("input/target_ids")) target_ids_ = file_.read<Id, 2>("input/target_ids");
     if (file_.find("input/types")) types_ = file_.read<Id, 2>("input/types");
     for (const char* const input : {"lengths", "memory_lengths", "source_lengths"})
       if (file_.find(std::string("input/") + input)) lengths_ = file_.read<Index, 1>(std::string("input/") + input);
@@ -222,6 +228,12 @@ class Case {
       check(MaskedRoberta<T>(bert(false)), [&](Context& ctx, const auto& m) {
         return m.head(ctx, m.bert(ctx, bert_call()), m.bert.embedding);
       });
+    } else if (kind == "t5") {
+      check_encoder_decoder<T5<T>>();
+    } else if (kind == "t5v11") {
+      check_encoder_decoder<T5v11<T>>();
+    } else if (kind == "bart") {
+      check_encoder_decoder<Bart<T>>();
     } else if (kind == "relative_both") {
       check_relative<true>();
     } else if (kind == "relative_causal") {
@@ -262,6 +274,7 @@ class Case {
             .key_heads = number("key_heads", 0),
             .attention_bias = flag("attention_bias", true),
             .output_bias = flag("output_bias", true),
+            .feed_forward_bias = given("feed_forward_bias") ? std::optional(flag("feed_forward_bias")) : std::nullopt,
             .norm_epsilon = given("norm_epsilon"),
             .scale = given("scale"),
             .window = number("window", 0),
@@ -316,6 +329,22 @@ class Case {
     config.vary = vary;
     check(Model(config), [&](Context& ctx, const auto& m) { return m(ctx, {.ids = ids_, .lengths = lengths_}); });
   }
+  template <class Model>
+  void check_encoder_decoder() {
+    const EncoderDecoderConfig config{.source_vocabulary = number("vocabulary"),
+                                      .target_vocabulary = number("vocabulary"),
+                                      .encoder_layers = number("layers"),
+                                      .decoder_layers = number("layers"),
+                                      .block = block(),
+                                      .sharing = flag("tied", true) ? Sharing::all : Sharing::source_and_target,
+                                      .longest = number("longest", 0),
+                                      .scaled_embedding = false,
+                                      .embedding_norm = flag("embedding_norm"),
+                                      .logit_scale = given("logit_scale").value_or(1)};
+    check(Model(config), [&](Context& ctx, const auto& m) {
+      return m(ctx, {.source = ids_, .source_lengths = lengths_, .target = target_ids_});
+    });
+  }
   template <bool Bidirectional>
   void check_relative() {
     Mask mask = to_self();
@@ -359,7 +388,7 @@ class Case {
 
   Safetensors file_;
   std::map<std::string, Tensor<T, 3>> inputs_;
-  Tensor<Id, 2> ids_, types_;
+  Tensor<Id, 2> ids_, target_ids_, types_;
   Tensor<Index, 1> lengths_;  // of the only padded input
   Tensor<bool, 2> mask2_;
   Tensor<bool, 3> mask3_;

@@ -326,11 +326,13 @@ class Attention(nn.Module):
         if c.qk_norm:
             self.heads = nn.ModuleDict({"query_norm": RmsNorm(self.E, c.norm_epsilon), "key_norm": RmsNorm(self.E, c.norm_epsilon)})
 
-    def forward(self, x, lengths=None, bias=0.0):
-        """bias (H, N, N) is added to the scores."""
-        c, N = self.c, x.shape[1]
-        distance = torch.arange(N) - torch.arange(N)[:, None]  # key − query
-        q, k, v = (part(x).reshape(*x.shape[:2], -1, self.E).transpose(1, 2) for part in (self.query, self.key, self.value))
+    def forward(self, x, lengths=None, bias=0.0, memory=None):
+        """lengths are those of the keys; bias (H, N, M) is added to the scores."""
+        memory = x if memory is None else memory
+        c, N, M = self.c, x.shape[1], memory.shape[1]
+        distance = torch.arange(M) - torch.arange(N)[:, None]  # key − query
+        q, k, v = (part(t).reshape(*t.shape[:2], -1, self.E).transpose(1, 2)
+                   for part, t in ((self.query, x), (self.key, memory), (self.value, memory)))
         if c.qk_norm:
             q, k = self.heads["query_norm"](q), self.heads["key_norm"](k)
         if c.rotary:
@@ -342,13 +344,13 @@ class Attention(nn.Module):
             scores = c.cap * torch.tanh(scores / c.cap)
         if c.alibi:
             scores = scores - torch.tensor(alibi_slopes(c.heads))[:, None, None] * distance.abs()
-        hidden = torch.zeros(N, N, dtype=torch.bool)
+        hidden = torch.zeros(N, M, dtype=torch.bool)
         if c.causal:
             hidden = hidden | (distance > 0)
         if c.window:
             hidden = hidden | (distance.abs() >= c.window)
         if lengths is not None and not c.causal:  # causal rows within a length see nothing past it
-            hidden = hidden | past(lengths, N)[:, None, None]
+            hidden = hidden | past(lengths, M)[:, None, None]
         weights = (scores + bias).masked_fill(hidden, -math.inf).softmax(-1)
         return self.output((weights @ v).transpose(1, 2).flatten(2))
 
@@ -357,7 +359,7 @@ class Mlp(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.activation = c.activation
-        self.up, self.down = nn.Linear(c.width, c.hidden), nn.Linear(c.hidden, c.width)
+        self.up, self.down = nn.Linear(c.width, c.hidden, c.feed_forward_bias), nn.Linear(c.hidden, c.width, c.feed_forward_bias)
 
     def forward(self, x):
         return self.down(self.activation(self.up(x)))
@@ -427,8 +429,21 @@ class Block(nn.Module):
         self.attention, self.feed_forward = Attention(c), c.feed_forward(c)
         self.attention_residual, self.feed_forward_residual = c.residual(c), c.residual(c)
 
-    def forward(self, x, lengths=None):
-        x = self.attention_residual(x, lambda z: self.attention(z, lengths))
+    def forward(self, x, lengths=None, bias=0.0):
+        x = self.attention_residual(x, lambda z: self.attention(z, lengths, bias))
+        return self.feed_forward_residual(x, self.feed_forward)
+
+
+class CrossBlock(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.self_attention, self.cross_attention = Attention(changed(c, causal=1)), Attention(changed(c, causal=0))
+        self.feed_forward = c.feed_forward(c)
+        self.self_attention_residual, self.cross_attention_residual, self.feed_forward_residual = (c.residual(c) for _ in range(3))
+
+    def forward(self, x, memory, memory_lengths, bias=0.0):
+        x = self.self_attention_residual(x, lambda z: self.self_attention(z, None, bias))
+        x = self.cross_attention_residual(x, lambda z: self.cross_attention(z, memory_lengths, memory=memory))
         return self.feed_forward_residual(x, self.feed_forward)
 
 
@@ -445,13 +460,12 @@ class ParallelBlock(nn.Module):
 class Stack(nn.Module):
     def __init__(self, c, final_norm):
         super().__init__()
-        varied = (types.SimpleNamespace(**{**vars(c), **c.vary(i)}) for i in range(c.layers))
-        self.blocks = nn.ModuleList([c.block(each) for each in varied])
+        self.blocks = nn.ModuleList([c.block(changed(c, **c.vary(i))) for i in range(c.layers)])
         self.norm = c.norm(c.width) if final_norm else None
 
-    def forward(self, x, lengths=None):
+    def forward(self, x, *arguments):
         for block in self.blocks:
-            x = block(x, lengths)
+            x = block(x, *arguments)
         return self.norm(x) if self.norm else x
 
 
@@ -508,12 +522,12 @@ class MaskedModel(nn.Module):
         return x @ self.bert.embedding.weight.T + self.head.bias
 
 
-class Biased(nn.Module):
-    """T5's attention: scores plus a learned bias of the bucket of the distance."""
+class Relative(nn.Embedding):
+    """T5's biases: those of the bucket of the distance."""
 
     def __init__(self, c):
-        super().__init__()
-        self.c, self.attention, self.position = c, Attention(c), nn.Embedding(c.buckets, c.heads)
+        super().__init__(c.buckets, c.heads)
+        self.c = c
 
     def bucket(self, distance):
         """of distance = key − query"""
@@ -529,10 +543,50 @@ class Biased(nn.Module):
         far = exact + int(math.log(away / exact) / math.log(self.c.furthest / exact) * (size - exact))
         return first + min(far, size - 1)
 
-    def forward(self, x, lengths=None):
-        N = x.shape[1]
+    def forward(self, N):
+        """(H, N, N)"""
         buckets = torch.tensor([[self.bucket(key - query) for key in range(N)] for query in range(N)])
-        return self.attention(x, lengths, self.position(buckets).permute(2, 0, 1))
+        return super().forward(buckets).permute(2, 0, 1)
+
+
+class Biased(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.attention, self.position = Attention(c), Relative(c)
+
+    def forward(self, x, lengths=None):
+        return self.attention(x, lengths, self.position(x.shape[1]))
+
+
+class T5(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.c, self.embedding = c, nn.Embedding(c.vocabulary, c.width)
+        self.position, self.target_position = Relative(changed(c, causal=0)), Relative(changed(c, causal=1))
+        self.encoder, self.decoder = Stack(c, True), Stack(changed(c, block=CrossBlock), True)
+        self.head = None if c.tied else nn.Linear(c.width, c.vocabulary, bias=False)
+
+    def forward(self, ids, target_ids, source_lengths):
+        memory = self.encoder(self.embedding(ids), source_lengths, self.position(ids.shape[1]))
+        x = self.decoder(self.embedding(target_ids), memory, source_lengths, self.target_position(target_ids.shape[1]))
+        return self.head(x) if self.head else self.c.logit_scale * x @ self.embedding.weight.T
+
+
+class Bart(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.embedding = nn.Embedding(c.vocabulary, c.width)
+        self.position, self.target_position = (nn.Embedding(c.longest + 2, c.width) for _ in range(2))
+        self.embedding_norm, self.target_embedding_norm = c.norm(c.width), c.norm(c.width)
+        self.encoder, self.decoder = Stack(c, False), Stack(changed(c, block=CrossBlock), False)
+
+    def embed(self, ids, position, norm):
+        return norm(self.embedding(ids) + position.weight[2:2 + ids.shape[1]])
+
+    def forward(self, ids, target_ids, source_lengths):
+        memory = self.encoder(self.embed(ids, self.position, self.embedding_norm), source_lengths)
+        x = self.decoder(self.embed(target_ids, self.target_position, self.target_embedding_norm), memory, source_lengths)
+        return x @ self.embedding.weight.T
 
 
 def gelu_tanh(x):
@@ -557,13 +611,17 @@ def config(python, numbers):
     """python: what kinds of parts; numbers: what the file's metadata tells the runner, under the names of its configs."""
     eps = numbers.get("norm_epsilon", 1e-5)
     defaults = {
-        "width": 24, "hidden": 32, "heads": 4, "key_heads": 0, "head_width": 0, "attention_bias": 1, "output_bias": 1,
+        "width": 24, "hidden": 32, "heads": 4, "key_heads": 0, "head_width": 0, "attention_bias": 1, "output_bias": 1, "feed_forward_bias": 1,
         "scale": 0.0, "window": 0, "cap": 0.0, "alpha": 1.0, "rotated": 0, "interleaved": 0, "vocabulary": 17, "longest": 0,
         "layers": 2, "tied": 1, "head_bias": 0, "scaled_embedding": 0, "embedding_norm": 0, "logit_cap": 0.0,
         "qk_norm": False, "rotary": False, "alibi": False, "causal": 0, "norm_epsilon": eps,
         "norm": lambda D: nn.LayerNorm(D, eps), "residual": PreNorm, "feed_forward": Mlp, "activation": functional.gelu,
         "block": Block, "vary": lambda layer: {}, "pooler": False, "offset": 0}
     return types.SimpleNamespace(**{**defaults, **numbers, **python})
+
+
+def changed(c, **fields):
+    return types.SimpleNamespace(**{**vars(c), **fields})
 
 
 def language_model(case, kind, numbers, B=2, N=8, **python):
@@ -605,6 +663,22 @@ def bert(case, numbers, model=BertModel, B=2, N=7, **python):
     module = randomized(model(c))
     inputs = {"ids": torch.randint(c.vocabulary, (B, N)), "types": torch.randint(2, (B, N)), "lengths": torch.tensor([4, N])}
     record(case, {"kind": case, **sizes(c), **numbers}, module, inputs, module)
+
+
+def encoder_decoder(case, model, numbers, B=2, N=6, M=8, **python):
+    begin(case)
+    c = config({"buckets": 32, "furthest": 128, **python}, {"layers": 1, **numbers})
+    module = randomized(model(c))
+    inputs = {"ids": torch.randint(c.vocabulary, (B, M)), "target_ids": torch.randint(c.vocabulary, (B, N)),
+              "source_lengths": torch.tensor([M, 3])}
+    record(case, {"kind": case, **sizes(c), **numbers}, module, inputs, module)
+
+
+def encoder_decoders():
+    plain = {"hidden": 28, "attention_bias": 0, "output_bias": 0, "feed_forward_bias": 0, "scale": 1.0, "norm_epsilon": 1e-6}
+    encoder_decoder("t5", T5, {**plain, "head_width": 8, "logit_scale": 24 ** -0.5}, norm=rms_norm(1e-6), activation=functional.relu)
+    encoder_decoder("t5v11", T5, {**plain, "tied": 0}, norm=rms_norm(1e-6), feed_forward=GatedMlp, activation=gelu_tanh)
+    encoder_decoder("bart", Bart, {"longest": 9, "embedding_norm": 1}, residual=DeepNorm)
 
 
 def relative(case, causal, B=2, N=23, D=12, H=3):
@@ -757,6 +831,7 @@ def main():
     bert("bert", {})
     bert("bert_pooled", {"layers": 1}, pooler=True)
     bert("roberta_masked", {"layers": 1, "norm_epsilon": 1e-5}, MaskedModel, offset=2)
+    encoder_decoders()
     relative("relative_both", 0)
     relative("relative_causal", 1)
     parts()

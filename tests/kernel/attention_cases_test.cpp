@@ -101,3 +101,18 @@ TEST(Attention, ScalesTheScores) {
     EXPECT_NEAR(output(0, 0, 0, 1), 1 - weight, 1e-6);
   }
 }
+
+// A sink of score 0 beside scores of 0 takes its share and gives nothing; one of −∞ changes nothing.
+TEST(Attention, SinksTakeTheirShare) {
+  const Tensor<float, 4> query(Shape{1, 2, 1, 1}), key(Shape{1, 3, 1, 1});
+  Tensor<float, 4> value(key.shape()), output(query.shape());
+  for (Index j = 0; j < 3; ++j) value(0, j, 0, 0) = static_cast<float>(j + 1);
+  Tensor<kernel::AttentionRow<float>, 3> rows(Shape{1, 1, 2});
+  Tensor<float, 1> sinks(Shape{1});
+  Arena arena;
+  kernel::attention_forward<float>({}, arena, {query, key, value, 1, {}, {}, sinks}, output, rows);
+  EXPECT_FLOAT_EQ(output(0, 0, 0, 0), 6.0f / 4);
+  sinks(0) = -INFINITY;
+  kernel::attention_forward<float>({}, arena, {query, key, value, 1, {}, {}, sinks}, output, rows);
+  EXPECT_FLOAT_EQ(output(0, 1, 0, 0), 2);
+}

@@ -82,6 +82,7 @@ INSTANTIATE_TEST_SUITE_P(, LayerGradient, testing::Values(
     gradient_of<Attention<double, QkNorm<double, RmsNorm<double>, PlainHeads<double>>>>("AttentionQkNorm", wide_heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
     gradient_of<Attention<double, PlainHeads<double>, AlibiScores<double>>>("AttentionAlibi", wide_heads, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
     gradient_of<Attention<double, PlainHeads<double>, CappedScores<double>>>("AttentionCapped", wide_heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
+    gradient_of<Attention<double>>("AttentionSinks", AttentionConfig{.width = 6, .heads = 2, .sinks = true}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
     gradient_of<Learned<double>>("Learned", PositionConfig{.width = 6, .longest = 4}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m.embed(ctx, in[0], {}); }),
     gradient_of<ScaleNorm<double>>("ScaleNorm", ScaleNormConfig{6}, {x_shape}, apply),
     gradient_of<DynamicTanh<double>>("DynamicTanh", DynamicTanhConfig{6}, {x_shape}, apply),

@@ -12,6 +12,7 @@
 #include "eigenformer/layer/position/learned.hpp"
 #include "eigenformer/layer/position/relative.hpp"
 #include "eigenformer/layer/position/rotary.hpp"
+#include "eigenformer/layer/position/sinusoidal.hpp"
 #include "support/error.hpp"
 #include "support/tensors.hpp"
 
@@ -137,6 +138,28 @@ TEST(RotaryCases, RefusesWhatMakesNoSense) {
   const Attention<float, RotaryHeads<float>> attention({.width = 8, .heads = 1});
   const Tensor<float, 3> x(Shape{1, 2, 8});
   EXPECT_NE(error_of([&] { attention(ctx, x); }).find("[rotary] positions"), std::string::npos) << "nobody gave it positions";
+}
+
+// Two independent switches: the paper's layout and divisor, and tensor2tensor's.
+TEST(SinusoidCases, Layouts) {
+  const auto row = [](Index width, const SinusoidLayout& layout) {
+    Sinusoidal<double> position;
+    position.layout = layout;
+    Context ctx;
+    const Tensor<double, 3> zeros(Shape{Index{1}, Index{1}, width});
+    const auto y = position(ctx, zeros, 1);
+    return std::vector<double>(y.data(), y.data() + width);
+  };
+  const auto expect = [](const std::vector<double>& got, const std::vector<double>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 6e-9) << i;
+  };
+  expect(row(4, {}), {0.84147098, 0.54030231, 0.00999983, 0.99995000});
+  expect(row(4, {.halves = true, .inclusive = true}), {0.84147098, 1.0e-4, 0.54030231, 0.999999995});
+  expect(row(4, {.halves = true}), {0.84147098, 0.00999983, 0.54030231, 0.99995000});
+  expect(row(4, {.inclusive = true}), {0.84147098, 0.54030231, 1.0e-4, 0.999999995});
+  expect(row(5, {}), {0.84147098, 0.54030231, 0.02511622, 0.99968454, 6.3095730e-4});
+  expect(row(5, {.halves = true}), {0.84147098, 0.02511622, 0.54030231, 0.99968454, 0});
 }
 
 TEST(AlibiCases, Slopes) {

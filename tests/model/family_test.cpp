@@ -6,6 +6,7 @@
 
 #include "eigenformer/model/bert.hpp"
 #include "eigenformer/model/decoders.hpp"
+#include "eigenformer/model/heads.hpp"
 #include "eigenformer/model/t5.hpp"
 #include "eigenformer/op/cross_entropy.hpp"
 #include "support/gradient_check.hpp"
@@ -132,6 +133,80 @@ Family family_of(std::string name, Config config, std::vector<std::string> const
               EXPECT_TRUE(identical(together[b].slice(0, 0, batch.lengths(b)), alone[0])) << "sequence " << b;
             }
           }};
+}
+
+/// An encoder with a head on top; lengths make the mean a matter of each sequence.
+template <class T>
+struct Classifier {
+  using Scalar = T;
+  Bert<T> bert;
+  ClassificationHead<T> head;
+  explicit Classifier(const BertConfig& config) : bert(config), head(config.block.width, 3, Pooling::mean) {}
+  static void visit(auto&& f, auto&... m) {
+    f("bert", m.bert...);
+    f("head", m.head...);
+  }
+};
+
+struct Masked {
+  Bert<double> bert;
+  MaskedLanguageHead<double> head;
+  explicit Masked(const BertConfig& config) : bert(config), head(config.block.width, config.vocabulary) {}
+  static void visit(auto&& f, auto&... m) {
+    f("bert", m.bert...);
+    f("head", m.head...);
+  }
+};
+
+TEST(Heads, DerivativesMatchDifferences) {
+  BertConfig config = small_bert();
+  config.pooler = false;
+  const Batch batch(2, 4);
+  Classifier<double> classifier(config);
+  randomize(classifier, 1);
+  check_gradients(classifier, {}, [&](Context& ctx, const auto& m, const Inputs&) { return m.head(ctx, run_family(ctx, m.bert, batch), batch.lengths); }, {"key.bias"});
+  Masked masked(config);
+  randomize(masked, 1);
+  check_gradients(masked, {}, [&](Context& ctx, const auto& m, const Inputs&) { return m.head(ctx, run_family(ctx, m.bert, batch), m.bert.embedding); }, {"key.bias"});
+}
+
+// The mean of what counts, by hand.
+TEST(Heads, MeanPooling) {
+  Tensor<float, 3> x(Shape{2, 3, 2});
+  for (Index i = 0; i < 12; ++i) x.data()[i] = static_cast<float>(i);
+  Context ctx;
+  const auto y = op::mean_pool<float>(ctx, x, lengths({3, 1}));
+  EXPECT_FLOAT_EQ(y(0, 0, 0), 2);
+  EXPECT_FLOAT_EQ(y(0, 0, 1), 3);
+  EXPECT_FLOAT_EQ(y(1, 0, 0), 6);
+}
+
+// Padding on the left, with positions that say so, computes what each sequence does alone.
+template <class Model>
+void expect_left_padding_harmless(const LanguageModelConfig& config) {
+  Model model(config);
+  randomize(model, 1);
+  const auto ids = random_ids(Shape{2, 5}, 0, family_vocabulary, 4);
+  Tensor<Index, 2> positions(Shape{2, 5});
+  Tensor<bool, 4> keep(Shape{2, 1, 1, 5});
+  for (Index n = 0; n < 5; ++n) {
+    positions(0, n) = n < 2 ? 0 : n - 2;
+    positions(1, n) = n;
+    keep(0, 0, 0, n) = n >= 2;
+    keep(1, 0, 0, n) = true;
+  }
+  Context ctx;
+  const auto padded = model(ctx, {.ids = ids, .positions = {.given = positions}, .allowed = keep.view()});
+  const auto alone = model(ctx, {.ids = Tensor<Id, 2>(ids.view().slice(0, 0, 1).slice(1, 2, 3))}), full = model(ctx, {.ids = Tensor<Id, 2>(ids.view().slice(0, 1, 1))});
+  for (Index v = 0; v < family_vocabulary; ++v) {
+    for (Index n = 0; n < 3; ++n) EXPECT_NEAR(padded(0, n + 2, v), alone(0, n, v), 1e-5);
+    for (Index n = 0; n < 5; ++n) EXPECT_NEAR(padded(1, n, v), full(0, n, v), 1e-5);
+  }
+}
+
+TEST(LeftPadding, IsHarmless) {
+  expect_left_padding_harmless<Gpt2<float>>(small_decoder());
+  expect_left_padding_harmless<Llama<float>>(small_llama());
 }
 
 class EveryFamily : public testing::TestWithParam<Family> {};

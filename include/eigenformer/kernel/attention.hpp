@@ -37,7 +37,8 @@ struct AttentionInputs {
   ConstView<T, 4> value;  // (B, M, K, E)
   T scale;
   Mask mask{};
-  Dropout dropout{};  // on the weights, row (b·H + h)·N + n, column m
+  Dropout dropout{};         // on the weights, row (b·H + h)·N + n, column m
+  ConstView<T, 1> sinks{};   // (H) or null: scores that take part in the softmax without a value (gpt-oss: OpenAI 2025)
 
   Index batch() const { return query.extent(0); }
   Index queries() const { return query.extent(1); }
@@ -137,6 +138,16 @@ struct OnlineSoftmax {
   T largest = -std::numeric_limits<T>::infinity(), shift = 0;
   Vec<T> sum{T{0}};
 
+  OnlineSoftmax() = default;
+  /// With a first score whose value is nothing.
+  explicit OnlineSoftmax(T sink) {
+    if (sink == -std::numeric_limits<T>::infinity()) return;
+    largest = sink;
+    shift = sink * std::numbers::log2e_v<T>;
+    T one[static_cast<std::size_t>(Vec<T>::lanes)] = {1};
+    sum = Vec<T>::load(one);
+  }
+
   /// f(c, j) for every vector of [0, padded): chain c, first element j.
   template <class F>
   static EIGENFORMER_INLINE void for_chains(Index padded, F&& f) {
@@ -233,7 +244,8 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
     T *const packed_values = packed_keys + key_size, *const scores = packed_values + value_size;
     Mask::Range* const ranges = range_scratch + slot * piece;
     detail::OnlineSoftmax<T>* const softmax = softmax_scratch + slot * states;
-    std::uninitialized_fill_n(softmax, states, detail::OnlineSoftmax<T>());
+    for (Index h = 0; h < group; ++h)
+      std::uninitialized_fill_n(softmax + h * piece, piece, in.sinks ? detail::OnlineSoftmax<T>(in.sinks[kv * group + h]) : detail::OnlineSoftmax<T>());
     Mask::Range all{keys, 0};
     for (Index i = 0; i < count; ++i) {
       ranges[i] = in.range(b, first + i);
@@ -294,7 +306,8 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
 /// The derivatives, from output, rows and doutput. The weights are computed again, for some queries and keys at a time.
 template <class T, class Score = PlainScore>
 void attention_backward(const Threads& threads, Arena& arena, const AttentionInputs<T>& in, ConstView<T, 4> output, ConstView<AttentionRow<T>, 3> rows,
-                        ConstView<T, 4> doutput, Gradient<T, 4> dquery, Gradient<T, 4> dkey, Gradient<T, 4> dvalue, const Score& score = {}) {
+                        ConstView<T, 4> doutput, Gradient<T, 4> dquery, Gradient<T, 4> dkey, Gradient<T, 4> dvalue, const Score& score = {},
+                        Gradient<T, 1> dsinks = {}) {
   constexpr Index query_block = row_block;
   constexpr Index keys_at_once = std::lcm(Tile<T>::width, Dropout::chunk);
   constexpr bool collects = requires { score.collect(ScoreRow{}, Index{}, Index{}, static_cast<const T*>(nullptr)); };
@@ -303,6 +316,8 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
   const Index slot_size = 2 * key_size + row_size + 2 * query_size + 2 * query_block * keys_at_once + query_block;
   const auto memory = arena.scratch();
   T* const scratch = arena.allocate<T>(threads.count() * slot_size);
+  const auto sink_slopes = arena.allocate<T>(Shape{in.batch(), in.heads()});
+  std::fill_n(sink_slopes.data(), sink_slopes.size(), T{0});
 
   const auto run = [&](Index b, Index kv, int slot) {
     T* free = scratch + slot * slot_size;
@@ -335,6 +350,10 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
           if (range.begin < range.end) all = {(std::min)(all.begin, range.begin), (std::max)(all.end, range.end)};
           along[i] = sum_vectors<T>(head_width, [&](Index e, auto n) { return load(out.row(first + i) + e, n) * load(dout.row(first + i) + e, n); });
           if (dquery && !dquery.add) std::fill_n(detail::head(dquery.view, b, h).row(first + i), head_width, T{0});
+          if (in.sinks && dsinks) {
+            const AttentionRow<T> row = rows(b, h, first + i);
+            sink_slopes(b, h) -= std::exp2(in.sinks[h] * std::numbers::log2e_v<T> - row.shift) * row.factor * along[i];
+          }
         }
         for (Index block = all.begin / keys_at_once * keys_at_once; block < all.end; block += keys_at_once) {
           const Index size = (std::min)(keys_at_once, keys - block);
@@ -436,6 +455,11 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
     threads.parallel_for(batches * in.key_heads(), heads_at_once, [&](Index begin, Index end, int slot) {
       for (Index task = begin; task < end; ++task) run(start + task / in.key_heads(), task % in.key_heads(), slot);
     });
+  for (Index h = 0; in.sinks && dsinks && h < in.heads(); ++h) {
+    T total = dsinks.add ? dsinks.view[h] : T{0};
+    for (Index b = 0; b < in.batch(); ++b) total += sink_slopes(b, h);
+    dsinks.view[h] = total;
+  }
 }
 
 }  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD

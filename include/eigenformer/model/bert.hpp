@@ -1,6 +1,7 @@
 // Encoder-only models: BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019)
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "eigenformer/block/encoder_block.hpp"
@@ -12,7 +13,6 @@
 #include "eigenformer/layer/position/learned.hpp"
 #include "eigenformer/model/stack.hpp"
 #include "eigenformer/op/activation.hpp"
-#include "eigenformer/op/affine.hpp"
 #include "eigenformer/op/dropout.hpp"
 
 namespace eigenformer {
@@ -92,26 +92,5 @@ inline BertConfig bert_base() { return {}; }
 inline BertConfig roberta_base() {
   return {.vocabulary = 50265, .longest = 512, .types = 1, .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1, .norm_epsilon = 1e-5}};
 }
-
-/// The head of masked language models: gelu(x·Wᵀ + b), a norm, then the tied embedding and a bias.
-template <Real T = float>
-struct MaskedLanguageHead {
-  Linear<T> dense;      // (D, D)
-  LayerNorm<T> norm;    // (D)
-  Tensor<T, 1> bias;    // (V)
-
-  MaskedLanguageHead(Index width, Index vocabulary, double epsilon = 1e-12) : dense({width, width}), norm({.width = width, .epsilon = epsilon}), bias(Shape{vocabulary}) {}
-
-  static void visit(auto&& f, auto&... m) {
-    f("dense", m.dense...);
-    f("norm", m.norm...);
-    f(Leaf{"bias", Init::zeros}, m.bias...);
-  }
-
-  /// hidden states (B, N, D) and the model's embedding (V, D) → logits (B, N, V)
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> hidden, const Embedding<T>& embedding) const {
-    return op::linear(ctx, norm(ctx, op::activated_linear<Gelu>(ctx, hidden, dense.weight, dense.bias)), embedding.weight, bias);
-  }
-};
 
 }  // namespace eigenformer

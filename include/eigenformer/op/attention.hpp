@@ -123,25 +123,27 @@ inline Mask remembered(Context& ctx, Mask mask) {
   return mask;
 }
 
-/// query (B, N, H, E), key (B, M, K, E), value (B, M, K, E) with K dividing H → (B, N, H, E)
+/// query (B, N, H, E), key (B, M, K, E), value (B, M, K, E) with K dividing H; sinks (H) or null: scores of nothing → (B, N, H, E)
 template <class T, class Score = PlainScore>
 ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> key, ConstView<T, 4> value, const AttentionOptions& options,
-                          const Score& score = {}) {
+                          const Score& score = {}, ConstView<T, 1> sinks = {}) {
   require(query.extent(0) == key.extent(0) && key.shape() == value.shape() && query.extent(3) == key.extent(3), "attention",
           "queries ", query.shape(), ", keys ", key.shape(), " and values ", value.shape(), " do not fit");
   require(key.extent(2) > 0 && query.extent(2) % key.extent(2) == 0, "attention", key.extent(2), " key-value heads do not divide ",
           query.extent(2), " query heads");
   options.mask.check("attention", query.extent(0), query.extent(2), query.extent(1), key.extent(1));
+  require(!sinks || sinks.size() == query.extent(2), "attention", sinks.size(), " sinks do not fit ", query.extent(2), " heads");
   score.check(query.extent(0), query.extent(2), query.extent(1), key.extent(1));
   const Mask mask = remembered(ctx, options.mask);
-  const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), mask, next_dropout(ctx, options.dropout)};
+  const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), mask, next_dropout(ctx, options.dropout), sinks};
   const View<T, 4> y = ctx.output<T>(query.shape());
   const auto rows = ctx.arena.allocate<kernel::AttentionRow<T>>(Shape{query.extent(0), query.extent(2), query.extent(1)});
   kernel::attention_forward(ctx.threads, ctx.arena, in, y, rows, score.template forward<T>());
   ctx.record(y, [=](Context& back, ConstView<T, 4> dy) {
     // Should they share memory, then the kernel overwrites in this order: dkey, dvalue, dquery.
     const auto dkey = back.gradient(in.key), dvalue = back.gradient(in.value), dquery = back.gradient(in.query);
-    kernel::attention_backward<T>(back.threads, back.arena, in, y, rows, dy, dquery, dkey, dvalue, score.template backward<T>(back));
+    const auto dsinks = back.gradient(in.sinks);
+    kernel::attention_backward<T>(back.threads, back.arena, in, y, rows, dy, dquery, dkey, dvalue, score.template backward<T>(back), dsinks);
   });
   return y;
 }

@@ -35,11 +35,11 @@ ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> ta
 
 /// x (B, N, D) + the sinusoidal encoding of positions first, first + 1, …
 template <class T>
-ConstView<T, 3> add_sinusoid(Context& ctx, ConstView<T, 3> x, Index first, double base) {
+ConstView<T, 3> add_sinusoid(Context& ctx, ConstView<T, 3> x, Index first, double base, const SinusoidLayout& layout = {}) {
   require(first >= 0, "sinusoid", "position ", first, " is negative");
   require(x.row_stride() >= 0, "sinusoid", "the rows of ", x.shape(), " are not equally far apart");
   const View<T, 3> y = ctx.output<T>(x.shape());
-  kernel::sinusoid_forward(ctx.threads, x, first, base, y);
+  kernel::sinusoid_forward(ctx.threads, x, first, base, y, layout);
   ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {
     kernel::dropout_backward(back.threads, dy.flat(), {}, back.gradient(x).flat());
   });

@@ -18,6 +18,7 @@ struct Attention {
   Linear<T> key;     // (K·E, D)
   Linear<T> value;   // (K·E, D)
   Linear<T> output;  // (D, H·E)
+  Tensor<T, 1> sinks;  // (H), or none
   Heads heads;
   Scores scores;
   Index head_width, window;
@@ -30,6 +31,7 @@ struct Attention {
     f("key", m.key...);
     f("value", m.value...);
     f("output", m.output...);
+    f(Leaf{"sinks", Init::zeros}, m.sinks...);
     f("heads", m.heads...);
     f("scores", m.scores...);
   }
@@ -42,7 +44,7 @@ struct Attention {
     const auto v = value(ctx, memory).split_last(head_width);                         // (B, M, K, E)
     Mask mask = call.mask;
     if (window > 0) mask.window = window;
-    const auto mixed = op::attention<T>(ctx, q, k, v, {scale, mask, dropout}, scores.bind(ctx, call));
+    const auto mixed = op::attention<T>(ctx, q, k, v, {scale, mask, dropout}, scores.bind(ctx, call), ConstView<T, 1>(sinks));
     return output(ctx, mixed.reshape(x.shape().with_width(query.weight.extent(0))));
   }
 
@@ -51,7 +53,9 @@ struct Attention {
   Attention(const AttentionConfig& config, Completed)
       : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, config.bias}),
         value({config.width, config.key_heads * config.head_width, config.bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
-        heads(config), scores(config), head_width(config.head_width), window(config.window), scale(*config.scale), dropout(config.dropout) {}
+        heads(config), scores(config), head_width(config.head_width), window(config.window), scale(*config.scale), dropout(config.dropout) {
+    if (config.sinks) sinks = Tensor<T, 1>(Shape{config.heads});
+  }
 };
 
 }  // namespace eigenformer

@@ -24,6 +24,7 @@ struct AttentionConfig {
   Index window = 0;                  ///< if not 0: a query sees only keys less than so many tokens away
   double cap = 0;                    ///< of the scores, for CappedScores
   double epsilon = 1e-6;             ///< of the norms in QkNorm
+  bool sinks = false;                ///< a learned score per head that attends to nothing
 
   /// With everything filled in; throws if it makes no sense.
   AttentionConfig completed() const {

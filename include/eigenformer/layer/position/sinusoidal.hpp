@@ -10,12 +10,13 @@ namespace eigenformer {
 template <Real T = float>
 struct Sinusoidal : NoPosition<T> {
   double base = 10000;
+  SinusoidLayout layout{};
 
   Sinusoidal() = default;
   explicit Sinusoidal(const PositionConfig&) {}
 
   /// x (B, N, D) at positions first, first + 1, … → x + PE (B, N, D)
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, Index first = 0) const { return op::add_sinusoid(ctx, x, first, base); }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, Index first = 0) const { return op::add_sinusoid(ctx, x, first, base, layout); }
 
   ConstView<T, 3> embed(Context& ctx, ConstView<T, 3> x, const Positions& positions) const {
     require(positions.shared(), "sinusoid", "explicit positions are not supported");

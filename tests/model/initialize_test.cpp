@@ -1,0 +1,63 @@
+// Other initialisations, by the standard deviations that they promise.
+#include "eigenformer/model/initialize.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "eigenformer/block/deep_norm.hpp"
+#include "eigenformer/model/decoders.hpp"
+#include "eigenformer/model/t5.hpp"
+#include "support/tensors.hpp"
+
+namespace eigenformer::test {
+namespace {
+
+double deviation(ConstView<float, 2> weight) {
+  double sum = 0;
+  for (Index i = 0; i < weight.extent(0); ++i)
+    for (Index j = 0; j < weight.extent(1); ++j) sum += static_cast<double>(weight(i, j)) * static_cast<double>(weight(i, j));
+  return std::sqrt(sum / static_cast<double>(weight.size()));
+}
+
+}  // namespace
+
+TEST(Initialize, Gpt2) {
+  Gpt2<float> model({.vocabulary = 50, .longest = 40, .layers = 8, .block = {.width = 64, .hidden = 256, .heads = 4}});
+  initialize_gpt2(model, 8, 1);
+  const auto& block = model.decoder.blocks[3];
+  EXPECT_NEAR(deviation(block.attention.query.weight), 0.02, 0.001);
+  EXPECT_NEAR(deviation(block.attention.output.weight), 0.005, 0.0003);
+  EXPECT_NEAR(deviation(block.feed_forward.down.weight), 0.005, 0.0002);
+  EXPECT_NEAR(deviation(model.embedding.weight.view()), 0.02, 0.002);
+  EXPECT_EQ(block.attention_residual.norm.weight(0), 1);
+  EXPECT_EQ(block.attention.query.bias(0), 0);
+}
+
+TEST(Initialize, T5AndDeepNorm) {
+  T5<float> model({.source_vocabulary = 50, .target_vocabulary = 50, .encoder_layers = 1, .decoder_layers = 1, .block = {.width = 64, .hidden = 256, .heads = 4}});
+  initialize_t5(model, 64, 16, 1);
+  const auto& block = model.decoder.blocks[0];
+  EXPECT_NEAR(deviation(block.self_attention.query.weight), 1 / std::sqrt(64.0 * 16), 0.002);
+  EXPECT_NEAR(deviation(block.self_attention.key.weight), 1.0 / 8, 0.01);
+  EXPECT_NEAR(deviation(block.feed_forward.down.weight), 1.0 / 16, 0.004);
+  EXPECT_NEAR(deviation(model.embedding.weight.view()), 1, 0.05);
+  EncoderBlock<DeepNorm<float>> deep({.width = 64, .hidden = 256, .heads = 4}), plain = deep;
+  initialize(plain, 3);
+  initialize_deep_norm(deep, deep_norm_beta(18), 3);
+  EXPECT_NEAR(deep_norm_alpha(18), std::pow(36.0, 0.25), 1e-12);
+  EXPECT_FLOAT_EQ(deep.attention.value.weight(0, 0), plain.attention.value.weight(0, 0) * static_cast<float>(std::pow(144.0, -0.25)));
+  EXPECT_FLOAT_EQ(deep.feed_forward.up.weight(1, 2), plain.feed_forward.up.weight(1, 2) * static_cast<float>(std::pow(144.0, -0.25)));
+  EXPECT_EQ(deep.attention.query.weight(0, 0), plain.attention.query.weight(0, 0));
+}
+
+TEST(Initialize, KaimingAndTruncatedNormal) {
+  Linear<float> linear({.in = 128, .out = 300});
+  initialize_kaiming(linear, 1);
+  EXPECT_NEAR(deviation(linear.weight), std::sqrt(2.0 / 128), 0.003);
+  initialize_normal(linear, 1, 0.5, true);
+  for (Index i = 0; i < linear.weight.size(); ++i) ASSERT_LE(std::abs(linear.weight.view().data()[i]), 1.0f);
+  EXPECT_NEAR(deviation(linear.weight), 0.5 * 0.8796, 0.01) << "what is left of the deviation";
+}
+
+}  // namespace eigenformer::test
