@@ -61,7 +61,8 @@ inline Kind kind_of(const std::vector<std::string>& path) {
   if (path.front().ends_with("embedding") || path.front().ends_with("position")) return Kind::embedding;
   if (path.front() == "head" || path.front() == "pooler") return Kind::head;
   if (has("feed_forward")) return Kind::feed_forward;
-  return has("query") || has("key") || has("value") || has("output") ? Kind::projections : Kind::norms;
+  const bool attends = has("attention") || has("self_attention") || has("cross_attention");
+  return attends && !has("heads") ? Kind::projections : Kind::norms;
 }
 
 /// Adds up parameters and operations. A multiply-add is two; a norm's factors stand for 4 operations each (square, sum, scale,

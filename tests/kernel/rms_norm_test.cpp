@@ -29,7 +29,7 @@ TYPED_TEST(RmsNormKernel, ByHand) {
 
 TYPED_TEST(RmsNormKernel, ForwardAndBackward) {
   using T = TypeParam;
-  constexpr double epsilon = 1e-3;
+  constexpr double added = 1e-3;
   for (const Index rows : {1, 3, 150})
     for (const Index width : sizes)
       for_layouts([&](Layout layout) {
@@ -41,7 +41,7 @@ TYPED_TEST(RmsNormKernel, ForwardAndBackward) {
         oracle::Expected<2> value(shape), slope(shape);
         oracle::Expected<1> weight_slope(Shape{width});
         for (Index i = 0; i < rows; ++i) {
-          double square = epsilon, along = 0;
+          double square = added, along = 0;
           for (Index j = 0; j < width; ++j) square += static_cast<double>(x(i, j) * x(i, j)) / static_cast<double>(width);
           const double scale = 1 / std::sqrt(square);
           const auto normal = [&](Index j) { return static_cast<double>(x(i, j)) * scale; };
@@ -57,7 +57,7 @@ TYPED_TEST(RmsNormKernel, ForwardAndBackward) {
         value.measure();
         weight_slope.magnitude = 2 * static_cast<double>(rows);
         Arena arena;
-        kernel::norm_forward<NormKind::rms, T>({}, {x}, affine, epsilon, y, statistics);
+        kernel::norm_forward<NormKind::rms, T>({}, {x}, affine, added, y, statistics);
         kernel::norm_backward<NormKind::rms, T>({}, arena, x, affine, statistics, dy, {dx, false}, {dweight, false}, {});
         expect_close(y, value, Tolerance<T>::norm);
         expect_close(dx, slope, Tolerance<T>::norm);

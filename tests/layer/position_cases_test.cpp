@@ -163,9 +163,9 @@ TEST(SinusoidCases, Layouts) {
 }
 
 TEST(AlibiCases, Slopes) {
-  const auto slopes = [](Index heads) {
+  const auto slopes = [](Index count) {
     std::vector<double> result;
-    for (Index h = 0; h < heads; ++h) result.push_back(alibi_slope(h, heads));
+    for (Index h = 0; h < count; ++h) result.push_back(alibi_slope(h, count));
     return result;
   };
   EXPECT_EQ(slopes(8), (std::vector<double>{0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625}));
@@ -209,11 +209,11 @@ TEST(AttentionCases, ScaleAndInnerWidth) {
 }
 
 TEST(AttentionCases, OneKeyHeadPerQueryHeadIsMultiHead) {
-  Attention<double> plain({.width = 12, .heads = 3}), grouped({.width = 12, .heads = 3, .key_heads = 3});
-  randomize(plain, 1), randomize(grouped, 1);
+  Attention<double> plain({.width = 12, .heads = 3}), said({.width = 12, .heads = 3, .key_heads = 3});
+  randomize(plain, 1), randomize(said, 1);
   const auto x = random_tensor<double>(Shape{2, 5, 12}, 2);
   Context ctx;
-  EXPECT_TRUE(identical(plain(ctx, x), grouped(ctx, x)));
+  EXPECT_TRUE(identical(plain(ctx, x), said(ctx, x)));
   // One key head for all is every head with a copy of it.
   Attention<double> one({.width = 12, .heads = 3, .key_heads = 1}), copies({.width = 12, .heads = 3});
   randomize(one, 1);

@@ -25,22 +25,22 @@ double deviation(ConstView<float, 2> weight) {
 TEST(Initialize, Gpt2) {
   Gpt2<float> model({.vocabulary = 50, .longest = 40, .layers = 8, .block = {.width = 64, .hidden = 256, .heads = 4}});
   initialize_gpt2(model, 8, 1);
-  const auto& block = model.decoder.blocks[3];
-  EXPECT_NEAR(deviation(block.attention.query.weight), 0.02, 0.001);
-  EXPECT_NEAR(deviation(block.attention.output.weight), 0.005, 0.0003);
-  EXPECT_NEAR(deviation(block.feed_forward.down.weight), 0.005, 0.0002);
+  const auto& first = model.decoder.blocks[3];
+  EXPECT_NEAR(deviation(first.attention.query.weight), 0.02, 0.001);
+  EXPECT_NEAR(deviation(first.attention.output.weight), 0.005, 0.0003);
+  EXPECT_NEAR(deviation(first.feed_forward.down.weight), 0.005, 0.0002);
   EXPECT_NEAR(deviation(model.embedding.weight.view()), 0.02, 0.002);
-  EXPECT_EQ(block.attention_residual.norm.weight(0), 1);
-  EXPECT_EQ(block.attention.query.bias(0), 0);
+  EXPECT_EQ(first.attention_residual.norm.weight(0), 1);
+  EXPECT_EQ(first.attention.query.bias(0), 0);
 }
 
 TEST(Initialize, T5AndDeepNorm) {
   T5<float> model({.source_vocabulary = 50, .target_vocabulary = 50, .encoder_layers = 1, .decoder_layers = 1, .block = {.width = 64, .hidden = 256, .heads = 4}});
   initialize_t5(model, 64, 16, 1);
-  const auto& block = model.decoder.blocks[0];
-  EXPECT_NEAR(deviation(block.self_attention.query.weight), 1 / std::sqrt(64.0 * 16), 0.002);
-  EXPECT_NEAR(deviation(block.self_attention.key.weight), 1.0 / 8, 0.01);
-  EXPECT_NEAR(deviation(block.feed_forward.down.weight), 1.0 / 16, 0.004);
+  const auto& first = model.decoder.blocks[0];
+  EXPECT_NEAR(deviation(first.self_attention.query.weight), 1 / std::sqrt(64.0 * 16), 0.002);
+  EXPECT_NEAR(deviation(first.self_attention.key.weight), 1.0 / 8, 0.01);
+  EXPECT_NEAR(deviation(first.feed_forward.down.weight), 1.0 / 16, 0.004);
   EXPECT_NEAR(deviation(model.embedding.weight.view()), 1, 0.05);
   EncoderBlock<DeepNorm<float>> deep({.width = 64, .hidden = 256, .heads = 4}), plain = deep;
   initialize(plain, 3);
