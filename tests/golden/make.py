@@ -611,8 +611,8 @@ def config(python, numbers):
     """python: what kinds of parts; numbers: what the file's metadata tells the runner, under the names of its configs."""
     eps = numbers.get("norm_epsilon", 1e-5)
     defaults = {
-        "width": 24, "hidden": 32, "heads": 4, "key_heads": 0, "head_width": 0, "attention_bias": 1, "output_bias": 1, "feed_forward_bias": 1,
-        "scale": 0.0, "window": 0, "cap": 0.0, "alpha": 1.0, "rotated": 0, "interleaved": 0, "vocabulary": 17, "longest": 0,
+        "width": 24, "hidden": 32, "heads": 4, "key_heads": 0, "head_width": 0, "attention_bias": 1, "output_bias": 1,
+        "feed_forward_bias": 1, "scale": 0.0, "window": 0, "cap": 0.0, "alpha": 1.0, "rotated": 0, "interleaved": 0, "vocabulary": 17, "longest": 0,
         "layers": 2, "tied": 1, "head_bias": 0, "scaled_embedding": 0, "embedding_norm": 0, "logit_cap": 0.0,
         "qk_norm": False, "rotary": False, "alibi": False, "causal": 0, "norm_epsilon": eps,
         "norm": lambda D: nn.LayerNorm(D, eps), "residual": PreNorm, "feed_forward": Mlp, "activation": functional.gelu,
