@@ -273,7 +273,8 @@ void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b
           const Index first_group = groups.block_group(block), last_group = groups.block_group(block + 1);
           const Index calls = (last_group - first_group) * (last_panel - first_panel);
           for (Index p = first_panel; p < last_panel; ++p) {
-            const T* const next = !right.packs ? right.next(p, k, first_panel, last_panel) : nullptr;
+            // Few rows are through before it could arrive.
+            const T* const next = last_group - first_group >= lines ? right.next(p, k, first_panel, last_panel) : nullptr;
             for (Index g = first_group; g < last_group; ++g) {
               const Index row = groups.begin(g), rows = groups.begin(g + 1) - row, columns = right.columns(p), call = g - first_group;
               T* const out = c.row(row) + p * width;
