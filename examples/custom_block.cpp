@@ -73,7 +73,7 @@ struct FadingScores {
   FadingScores backward(Context&) const {
     return *this;
   }
-  Row row(const kernel::ScoreRow& at, Index first) const { return {rate, static_cast<T>(first - at.position)}; }
+  Row row(const kernel::ScoreRow& at, Index first, Index) const { return {rate, static_cast<T>(first - at.position)}; }
 };
 
 /// A block: half a feed-forward network, attention, the other half (Lu et al. 2019), each after a norm within a residual.

@@ -66,10 +66,10 @@ struct Alibi {
   kernel::AlibiScore<float> get() const { return {slopes}; }
 };
 struct T5 {
-  Tensor<float, 2> bias;
-  mutable Tensor<float, 2> gradient{bias.shape()};
+  Tensor<float, 4> bias;
+  mutable Tensor<float, 4> gradient{bias.shape()};
   bool learned;
-  kernel::DistanceScore<float> get() const { return {bias, bias.extent(1) / 2, {learned ? gradient.view() : View<float, 2>(), true}}; }
+  kernel::DistanceScore<float> get() const { return {bias, bias.extent(3) / 2, {learned ? gradient.view() : View<float, 4>(), true}}; }
 };
 struct Additive {
   Tensor<float, 4> bias;
@@ -84,7 +84,7 @@ struct Capped {
 const int registered = [] {
   const auto plain = [](Index) { return Plain{}; };
   const auto alibi = [](Index) { return Alibi{}; };
-  const auto t5 = [](bool learned) { return [=](Index n) { return T5{.bias = normal(Shape{heads, 2 * n - 1}), .learned = learned}; }; };
+  const auto t5 = [](bool learned) { return [=](Index n) { return T5{.bias = normal(Shape{Index{1}, heads, Index{1}, 2 * n - 1}), .learned = learned}; }; };
   const auto additive = [](bool learned) { return [=](Index n) { return Additive{.bias = normal(Shape{Index{1}, Index{1}, n, n}), .learned = learned}; }; };
   const auto capped = [](Index) { return Capped{}; };
   add_attention("", false, {}, 0, plain);

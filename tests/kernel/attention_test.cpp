@@ -195,18 +195,18 @@ TYPED_TEST(AttentionKernel, DistanceScoresAndTheirGradient) {
   for (const auto& [queries, keys] : {std::pair<Index, Index>{7, 7}, {5, 33}, {20, 600}})
     for (const Index before : {0, 3, 40}) {
       const Sizes n{2, 4, 2, queries, keys, 5};
-      const Guarded<T, 2> bias(Shape{4, 44}, {}, 9), slope(Shape{4, 44});
+      const Guarded<T, 4> bias(Shape{1, 4, 1, 44}, {}, 9), slope(Shape{1, 4, 1, 44});
       Tensor<double, 2> want(Shape{4, 44});
       Bend bend;
       const auto column = [&](Index i, Index j) { return std::clamp(j - (i + n.keys - n.queries) + before, Index{0}, Index{43}); };
-      bend.value = [&](Index, Index h, Index i, Index j, double s) { return s + static_cast<double>(bias(h, column(i, j))); };
+      bend.value = [&](Index, Index h, Index i, Index j, double s) { return s + static_cast<double>(bias(0, h, 0, column(i, j))); };
       bend.collect = [&](Index, Index h, Index i, Index j, double s) { want(h, column(i, j)) += s; };
       slope.fill([] { return 0; });
       check<T>(n, {3}, {.causal = before == 40}, before == 40 ? visible(true, {}, {}, n) : everything, 0.3, {},
                kernel::DistanceScore<T>{bias, before, {slope, true}}, bend);
       for (Index h = 0; h < 4; ++h)  // the check calls the kernel twice, and the oracle once
         for (Index d = 0; d < 44; ++d)
-          ASSERT_NEAR(slope(h, d), 2 * want(h, d), 1000 * static_cast<double>(std::numeric_limits<T>::epsilon())) << h << ' ' << d;
+          ASSERT_NEAR(slope(0, h, 0, d), 2 * want(h, d), 1000 * static_cast<double>(std::numeric_limits<T>::epsilon())) << h << ' ' << d;
     }
 }
 

@@ -1,5 +1,7 @@
 // Every layer's derivative against differences. A new layer joins by one line.
 #include "eigenformer/layer/attention/attention.hpp"
+#include "eigenformer/layer/attention/relative_attention.hpp"
+#include "eigenformer/layer/attention/transformer_xl_attention.hpp"
 #include "eigenformer/layer/embedding.hpp"
 #include "eigenformer/layer/ffn/gated_mlp.hpp"
 #include "eigenformer/layer/ffn/mlp.hpp"
@@ -82,6 +84,9 @@ INSTANTIATE_TEST_SUITE_P(, LayerGradient, testing::Values(
     gradient_of<Attention<double, QkNorm<double, RmsNorm<double>, PlainHeads<double>>>>("AttentionQkNorm", wide_heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
     gradient_of<Attention<double, PlainHeads<double>, AlibiScores<double>>>("AttentionAlibi", wide_heads, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
     gradient_of<Attention<double, PlainHeads<double>, CappedScores<double>>>("AttentionCapped", wide_heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
+    gradient_of<RelativeAttention<double>>("RelativeAttention", RelativeAttentionConfig{{.width = 6, .heads = 2}, 2}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),
+    gradient_of<RelativeAttention<double>>("RelativeAttentionDropout", RelativeAttentionConfig{{.width = 6, .heads = 4, .key_heads = 2, .head_width = 3, .dropout = 0.4}, 1}, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
+    gradient_of<TransformerXlAttention<double>>("TransformerXlAttention", heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),
     gradient_of<Attention<double>>("AttentionSinks", AttentionConfig{.width = 6, .heads = 2, .sinks = true}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
     gradient_of<Learned<double>>("Learned", PositionConfig{.width = 6, .longest = 4}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m.embed(ctx, in[0], {}); }),
     gradient_of<ScaleNorm<double>>("ScaleNorm", ScaleNormConfig{6}, {x_shape}, apply),

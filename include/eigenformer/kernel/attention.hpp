@@ -29,6 +29,15 @@
 
 namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
+/// The sums of the weights by distance, which relative values are mixed by (Shaw et al. 2018): column distance + before of
+/// (B, H, N, distances), clipped at the ends.
+template <class T>
+struct DistanceWeights {
+  View<T, 4> sums{};          // filled by the forward pass; null: nobody asks
+  ConstView<T, 4> slopes{};   // dL/d(sums), for the backward pass; null: none
+  Index before = 0;
+};
+
 /// Query head h uses key-value head h / (H/K); H is a multiple of K. Any strides, so heads may lie side by side in a row.
 template <class T>
 struct AttentionInputs {
@@ -39,6 +48,7 @@ struct AttentionInputs {
   Mask mask{};
   Dropout dropout{};         // on the weights, row (b·H + h)·N + n, column m
   ConstView<T, 1> sinks{};   // (H) or null: scores that take part in the softmax without a value (gpt-oss: OpenAI 2025)
+  DistanceWeights<T> distances{};
 
   Index batch() const { return query.extent(0); }
   Index queries() const { return query.extent(1); }
@@ -124,7 +134,7 @@ void score_product(Index rows, const T* a, Index row_stride, const Panels<T>& b,
 template <class T, class Score>
 void apply_score(const Score& score, const ScoreRow& at, Index first, Index count, T* scores) {
   if constexpr (!std::is_same_v<Score, PlainScore>) {
-    const auto f = score.row(at, first);
+    const auto f = score.row(at, first, count);
     for_lots<T>(count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { store(scores + j, f(load(scores + j, n), j, n), n); });
   }
 }
@@ -237,6 +247,10 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
   Mask::Range* const range_scratch = arena.allocate<Mask::Range>(slots * piece);
   auto* const softmax_scratch = arena.allocate<detail::OnlineSoftmax<T>>(slots * states);
 
+  const auto distance_line = [&](Index b, Index h, Index i) { return &in.distances.sums(b, h, i, 0); };
+  const auto scale_line = [](T* line, Index width, T by) {
+    for_vectors<T>(width, [&](Index e, auto n) { store(line + e, load(line + e, n) * Vec<T>(by), n); });
+  };
   threads.parallel_for(in.batch() * heads * pieces, 1, [&](Index task, Index, int slot) {
     const Index b = task / (heads * pieces), kv = task / pieces % heads, first = (pieces - 1 - task % pieces) * piece;
     const Index count = (std::min)(piece, queries - first);
@@ -250,7 +264,10 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
     for (Index i = 0; i < count; ++i) {
       ranges[i] = in.range(b, first + i);
       if (ranges[i].begin < ranges[i].end) all = {(std::min)(all.begin, ranges[i].begin), (std::max)(all.end, ranges[i].end)};
-      for (Index h = kv * group; h < (kv + 1) * group; ++h) std::fill_n(&output(b, first + i, h, 0), head_width, T{0});
+      for (Index h = kv * group; h < (kv + 1) * group; ++h) {
+        std::fill_n(&output(b, first + i, h, 0), head_width, T{0});
+        if (in.distances.sums) std::fill_n(distance_line(b, h, first + i), in.distances.sums.extent(3), T{0});
+      }
     }
     const detail::RowGroups<T> groups{count};
     for (Index block = all.begin / keys_at_once * keys_at_once; block < all.end; block += keys_at_once) {
@@ -276,19 +293,22 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
             std::fill(line, line + seen_from, -std::numeric_limits<T>::infinity());
             std::fill(line + seen_to, line + padded, -std::numeric_limits<T>::infinity());
             const T correction = states_here[i].raise(line, padded);
-            if (correction != 1)
-              for_vectors<T>(head_width, [&](Index e, auto n) { store(out.row(row + i) + e, load(out.row(row + i) + e, n) * Vec<T>(correction), n); });
+            if (correction != 1) {
+              scale_line(out.row(row + i), head_width, correction);
+              if (in.distances.sums) scale_line(distance_line(b, h, row + i), in.distances.sums.extent(3), correction);
+            }
           }
           for (Index i = 0; i < here; ++i) {
             T* const line = scores + i * keys_at_once;
             states_here[i].weigh(line, padded);
-            if (!in.dropout) continue;
             T factors[static_cast<std::size_t>(Dropout::chunk)];
-            for (Index j = from / Dropout::chunk * Dropout::chunk; j < to; j += Dropout::chunk) {
+            for (Index j = from / Dropout::chunk * Dropout::chunk; in.dropout && j < to; j += Dropout::chunk) {
               in.dropout.factors(in.dropout_row(b, h, row + i), j / Dropout::chunk, factors);
               for (Index at = (std::max)(j, from); at < (std::min)(j + Dropout::chunk, from + padded); at += lanes)
                 (Vec<T>::load(line + at - from) * Vec<T>::load(factors + at - j)).store(line + at - from);
             }
+            if (in.distances.sums)
+              detail::add_clipped(distance_line(b, h, row + i), in.distances.sums.extent(3) - 1, from - in.row(b, h, row + i).position + in.distances.before, line, to - from);
           }
           detail::product(here, to - from, scores, keys_at_once, 1, value, from - block, out.row(row), out.stride(0), true);
         }
@@ -297,8 +317,8 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
     for (Index h = kv * group; h < (kv + 1) * group; ++h)
       for (Index i = 0; i < count; ++i) {
         const AttentionRow<T> row = rows(b, h, first + i) = softmax[(h - kv * group) * piece + i].row();
-        T* const line = &output(b, first + i, h, 0);
-        for_vectors<T>(head_width, [&](Index e, auto n) { store(line + e, load(line + e, n) * Vec<T>(row.factor), n); });
+        scale_line(&output(b, first + i, h, 0), head_width, row.factor);
+        if (in.distances.sums) scale_line(distance_line(b, h, first + i), in.distances.sums.extent(3), row.factor);
       }
   });
 }
@@ -349,6 +369,10 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
           const auto range = ranges[static_cast<std::size_t>(i)] = in.range(b, first + i);
           if (range.begin < range.end) all = {(std::min)(all.begin, range.begin), (std::max)(all.end, range.end)};
           along[i] = sum_vectors<T>(head_width, [&](Index e, auto n) { return load(out.row(first + i) + e, n) * load(dout.row(first + i) + e, n); });
+          if (in.distances.slopes)
+            along[i] += sum_vectors<T>(in.distances.slopes.extent(3), [&](Index d, auto n) {
+              return load(&in.distances.sums(b, h, first + i, 0) + d, n) * load(&in.distances.slopes(b, h, first + i, 0) + d, n);
+            });
           if (dquery && !dquery.add) std::fill_n(detail::head(dquery.view, b, h).row(first + i), head_width, T{0});
           if (in.sinks && dsinks) {
             const AttentionRow<T> row = rows(b, h, first + i);
@@ -385,6 +409,8 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
               const auto differentiate = [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {  // by the score
                 const auto weight = statistics.weight(load(weight_row + j, n));
                 auto slope = load(slope_row + j, n);
+                if (in.distances.slopes)
+                  slope = slope + detail::clipped_line(slope, &in.distances.slopes(b, h, row, 0), in.distances.slopes.extent(3) - 1, block + j - at.position + in.distances.before);
                 auto dropped = weight;
                 if (in.dropout) {
                   const auto factor = load(factors + j, n);
@@ -399,18 +425,20 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
                 in.mask.hide(b, h, row, block + begin_here, length, weight_row + begin_here);
                 for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA { differentiate(begin_here + offset, n); });
               } else {
-                const auto f = score.row(at, block + begin_here);
+                constexpr bool bends = requires { score.row(at, Index{}, Index{}).slope(Vec<T>(), Index{}, Index{}); };
                 T raw[static_cast<std::size_t>(keys_at_once)];
-                if constexpr (requires { f.slope(Vec<T>(), Index{}, Index{}); }) std::copy(weight_row + begin_here, weight_row + end_here, raw);
+                if constexpr (bends) std::copy(weight_row + begin_here, weight_row + end_here, raw);
                 detail::apply_score<T>(score, at, block + begin_here, length, weight_row + begin_here);
                 in.mask.hide(b, h, row, block + begin_here, length, weight_row + begin_here);
                 for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA { differentiate(begin_here + offset, n); });
                 if constexpr (collects) score.collect(at, block + begin_here, length, slope_row + begin_here);
-                if constexpr (requires { f.slope(Vec<T>(), Index{}, Index{}); })
+                if constexpr (bends) {
+                  const auto f = score.row(at, block + begin_here, length);
                   for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA {
                     T* const to_slope = slope_row + begin_here + offset;
                     store(to_slope, load(to_slope, n) * f.slope(load(raw + offset, n), offset, n), n);
                   });
+                }
               }
               zero(0, begin_here);
               zero(end_here, size);

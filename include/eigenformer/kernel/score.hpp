@@ -1,6 +1,6 @@
 // Score: what happens to a score between q·k and the softmax, inlined into the attention kernels. A Score is a type with
-//   row(at, first)         → a function of (s, Index j, n) that returns the new scores of keys first + j, …, a vector or a
-//                            lot of them;
+//   row(at, first, count)  → a function of (s, Index j, n) that returns the new scores of keys first + j, …, a vector or a
+//                            lot of them, j < count;
 //                            it may have slope(s, j, n), the derivative by s, which else is 1;
 //   collect(at, first, count, slopes)   optional: adds dL/d(score) of these keys to the gradient of what it learns;
 //   shared_by_batch(), shared_by_heads()  with collect: whether several sequences or heads add to the same place.
@@ -31,7 +31,7 @@ template <class T>
 struct AlibiScore {
   ConstView<T, 1> slopes;  // (H)
 
-  auto row(const ScoreRow& at, Index first) const {
+  auto row(const ScoreRow& at, Index first, Index) const {
     return [slope = -slopes[at.h], own = static_cast<T>(first - at.position)](auto s, Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
       using V = decltype(s);
       return fma(V(slope), absolute(counting(own + static_cast<T>(j), n)), s);
@@ -39,39 +39,54 @@ struct AlibiScore {
   }
 };
 
-/// s + bias of the distance j − position, clipped to [−before, distances − 1 − before], by head: learned relative positions
-/// (T5: Raffel et al. 2020), spread out from buckets to distances.
+namespace detail {
+
+/// The line of a row: view (B, H, N, …), an extent of 1 stands for all of B, H or N.
+auto* score_line(auto view, const ScoreRow& at) {
+  const auto index = [&](int axis, Index given) { return view.extent(axis) == 1 ? Index{0} : given; };
+  return view.data() + index(0, at.b) * view.stride(0) + index(1, at.h) * view.stride(1) + index(2, at.i) * view.stride(2);
+}
+
+/// Columns column, column + 1, … of a line, a V of them; those beyond its ends are the ends.
+template <class V, class T>
+EIGENFORMER_INLINE V clipped_line(const V&, const T* line, Index last, Index column) {
+  if (column >= 0 && column + V::lanes - 1 <= last) return load(line + column, std::integral_constant<Index, V::lanes>());
+  T clipped[static_cast<std::size_t>(V::lanes)];
+  for (Index lane = 0; lane < V::lanes; ++lane) clipped[lane] = line[std::clamp(column + lane, Index{0}, last)];
+  return load(clipped, std::integral_constant<Index, V::lanes>());
+}
+
+/// The opposite: adds values to columns column, column + 1, … of a line, beyond its ends to the ends.
+template <class T>
+void add_clipped(T* line, Index last, Index column, const T* values, Index count) {
+  const Index begin = std::clamp(-column, Index{0}, count), end = std::clamp(last + 1 - column, begin, count);
+  for (Index j = 0; j < begin; ++j) line[0] += values[j];
+  for_vectors<T>(end - begin, [&](Index j, auto n) {
+    T* const to = line + column + begin + j;
+    store(to, load(to, n) + load(values + begin + j, n), n);
+  });
+  for (Index j = end; j < count; ++j) line[last] += values[j];
+}
+
+}  // namespace detail
+
+/// s + bias of the distance j − position, clipped to [−before, distances − 1 − before]: learned relative positions, by head and
+/// spread out from buckets (T5: Raffel et al. 2020), or by query too (Shaw et al. 2018).
 template <class T>
 struct DistanceScore {
-  ConstView<T, 2> bias;        // (H, distances)
-  Index before;                // column of distance 0
-  Gradient<T, 2> gradient{};   // (H, distances)
+  ConstView<T, 4> bias;       // (B, H, N, distances), an extent of 1 stands for all of B, H or N
+  Index before;               // column of distance 0
+  Gradient<T, 4> gradient{};  // likewise
 
-  auto row(const ScoreRow& at, Index first) const {
-    const T* const line = bias.row(at.h);
-    const Index own = first - at.position + before, last = bias.width() - 1;
-    return [=](auto s, Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
-      constexpr Index lanes = decltype(s)::lanes;
-      const Index column = own + j;
-      if (column >= 0 && column + lanes - 1 <= last) return s + load(line + column, n);
-      T clipped[static_cast<std::size_t>(lanes)];
-      for (Index lane = 0; lane < lanes; ++lane) clipped[lane] = line[std::clamp(column + lane, Index{0}, last)];
-      return s + load(clipped, std::integral_constant<Index, lanes>());
+  auto row(const ScoreRow& at, Index first, Index) const {
+    return [line = detail::score_line(bias, at), own = first - at.position + before, last = bias.extent(3) - 1](auto s, Index j, auto) EIGENFORMER_INLINE_LAMBDA {
+      return s + detail::clipped_line(s, line, last, own + j);
     };
   }
-  bool shared_by_batch() const { return true; }
-  bool shared_by_heads() const { return false; }
+  bool shared_by_batch() const { return bias.extent(0) == 1; }
+  bool shared_by_heads() const { return bias.extent(1) == 1; }
   void collect(const ScoreRow& at, Index first, Index count, const T* slopes) const {
-    if (!gradient) return;
-    T* const line = gradient.row(at.h);
-    const Index own = first - at.position + before, last = bias.width() - 1;
-    const Index begin = std::clamp(-own, Index{0}, count), end = std::clamp(last + 1 - own, begin, count);
-    for (Index j = 0; j < begin; ++j) line[0] += slopes[j];
-    for_vectors<T>(end - begin, [&](Index j, auto n) {
-      T* const to = line + own + begin + j;
-      store(to, load(to, n) + load(slopes + begin + j, n), n);
-    });
-    for (Index j = end; j < count; ++j) line[last] += slopes[j];
+    if (gradient) detail::add_clipped(detail::score_line(gradient.view, at), bias.extent(3) - 1, first - at.position + before, slopes, count);
   }
 };
 
@@ -81,22 +96,66 @@ struct BiasScore {
   ConstView<T, 4> bias;       // (B, H, N, M), an extent of 1 stands for all of B, H or N
   Gradient<T, 4> gradient{};  // likewise
 
-  auto row(const ScoreRow& at, Index first) const {
-    return [line = place(bias, at) + first](auto s, Index j, auto n) EIGENFORMER_INLINE_LAMBDA { return s + load(line + j, n); };
+  auto row(const ScoreRow& at, Index first, Index) const {
+    return [line = detail::score_line(bias, at) + first](auto s, Index j, auto n) EIGENFORMER_INLINE_LAMBDA { return s + load(line + j, n); };
   }
   bool shared_by_batch() const { return bias.extent(0) == 1; }
   bool shared_by_heads() const { return bias.extent(1) == 1; }
   void collect(const ScoreRow& at, Index first, Index count, const T* slopes) const {
     if (!gradient) return;
-    T* const line = place(gradient.view, at) + first;
+    T* const line = detail::score_line(gradient.view, at) + first;
     for_vectors<T>(count, [&](Index j, auto n) { store(line + j, load(line + j, n) + load(slopes + j, n), n); });
+  }
+};
+
+/// s + scale·query·key of the distance: relative positions that the content of the query weighs (Transformer-XL: Dai et al.
+/// 2019). The products of a row are computed where they are needed, for some keys at a time.
+template <class T, Index Longest>
+struct RelativeProductScore {
+  ConstView<T, 4> query;       // (B, N, H, E)
+  ConstView<T, 3> key;         // (H, E, distances), column distance + before; there is one for every distance that occurs
+  Index before;
+  T scale;
+  Gradient<T, 4> dquery{};     // like query
+  Gradient<T, 3> dkey{};       // like key
+
+  auto row(const ScoreRow& at, Index first, Index count) const {
+    Row row;
+    const T* const q = &query(at.b, at.i, at.h, 0);
+    std::fill_n(row.line, count, T{0});
+    for (Index e = 0; e < query.extent(3); ++e) {
+      const T* const line = &key(at.h, e, 0) + first - at.position + before;
+      const T factor = q[e] * scale;
+      for_lots<T>(count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+        auto sum = load(row.line + j, n);
+        sum = fma(decltype(sum)(factor), load(line + j, n), sum);
+        store(row.line + j, sum, n);
+      });
+    }
+    return row;
+  }
+  bool shared_by_batch() const { return true; }
+  bool shared_by_heads() const { return false; }
+  void collect(const ScoreRow& at, Index first, Index count, const T* slopes) const {
+    const T* const q = &query(at.b, at.i, at.h, 0);
+    for (Index e = 0; e < query.extent(3); ++e) {
+      const Index column = first - at.position + before;
+      const T* const line = &key(at.h, e, 0) + column;
+      if (dquery) dquery.view(at.b, at.i, at.h, e) += scale * sum_vectors<T>(count, [&](Index j, auto n) { return load(slopes + j, n) * load(line + j, n); });
+      if (!dkey) continue;
+      T* const to = &dkey.view(at.h, e, 0) + column;
+      for_vectors<T>(count, [&](Index j, auto n) { store(to + j, fma(Vec<T>(q[e] * scale), load(slopes + j, n), load(to + j, n)), n); });
+    }
   }
 
  private:
-  static auto* place(auto view, const ScoreRow& at) {
-    const auto index = [&](int axis, Index given) { return view.extent(axis) == 1 ? Index{0} : given; };
-    return view.data() + index(0, at.b) * view.stride(0) + index(1, at.h) * view.stride(1) + index(2, at.i) * view.stride(2);
-  }
+  struct Row {
+    T line[static_cast<std::size_t>(Longest)];
+    template <class V>
+    EIGENFORMER_INLINE V operator()(V s, Index j, auto n) const {
+      return s + load(line + j, n);
+    }
+  };
 };
 
 /// cap·tanh(s/cap): no score leaves [−cap, cap] (Gemma Team 2024).
@@ -104,7 +163,7 @@ template <class T>
 struct CappedScore {
   T cap;
 
-  auto row(const ScoreRow&, Index) const { return Row{cap, 1 / cap}; }
+  auto row(const ScoreRow&, Index, Index) const { return Row{cap, 1 / cap}; }
 
  private:
   struct Row {

@@ -74,15 +74,77 @@ struct DistanceScore {
 
   template <class>
   kernel::DistanceScore<T> forward() const {
-    return {distances.bias, distances.before, {}};
+    return {by_head(distances.bias), distances.before, {}};
   }
   template <class>
   kernel::DistanceScore<T> backward(Context& back) const {
-    return {distances.bias, distances.before, detail::to_add_to(back.gradient(distances.bias))};
+    const auto gradient = detail::to_add_to(back.gradient(distances.bias));
+    return {by_head(distances.bias), distances.before, {gradient ? by_head(gradient.view) : View<T, 4>(), true}};
   }
   void check(Index, Index heads, Index, Index) const {
     require(distances && distances.bias.extent(0) == heads && distances.bias.extent(1) > 0, "attention", "biases of distances ", distances.bias.shape(), " do not fit ", heads,
             " heads");
+  }
+
+ private:
+  template <class U>
+  static View<U, 4> by_head(View<U, 2> x) {
+    return {x.data(), {1, x.extent(0), 1, x.extent(1)}, {0, x.stride(0), 0, 1}};
+  }
+};
+
+/// s + a bias of every query and distance, logits (B, N, H, distances): q·a of relative keys a (Shaw et al. 2018)
+template <class T>
+struct RelativeKeyScore {
+  ConstView<T, 4> logits;
+  Index before;
+
+  template <class>
+  kernel::DistanceScore<T> forward() const {
+    return {heads_first(logits), before, {}};
+  }
+  template <class>
+  kernel::DistanceScore<T> backward(Context& back) const {
+    const auto gradient = detail::to_add_to(back.gradient(logits));
+    return {heads_first(logits), before, {gradient ? heads_first(gradient.view) : View<T, 4>(), true}};
+  }
+  void check(Index batch, Index heads, Index queries, Index) const {
+    require(logits.extent(0) == batch && logits.extent(1) == queries && logits.extent(2) == heads && logits.extent(3) > 0, "attention", "relative logits ",
+            logits.shape(), " do not fit ", batch, " sequences of ", queries, " queries and ", heads, " heads");
+  }
+
+  /// (B, N, H, …) as (B, H, N, …)
+  template <class U>
+  static View<U, 4> heads_first(View<U, 4> x) {
+    return {x.data(), {x.extent(0), x.extent(2), x.extent(1), x.extent(3)}, {x.stride(0), x.stride(2), x.stride(1), 1}};
+  }
+};
+
+/// s + scale·query·key of the distance: query (B, N, H, E), key (H, E, distances), column distance + before (Dai et al. 2019)
+template <class T>
+struct RelativeProductScore {
+  using Kernel = kernel::RelativeProductScore<T, kernel::key_block<T>>;
+
+  ConstView<T, 4> query;
+  ConstView<T, 3> key;
+  Index before;
+  double scale;
+
+  template <class>
+  Kernel forward() const {
+    return {query, key, before, static_cast<T>(scale), {}, {}};
+  }
+  template <class>
+  Kernel backward(Context& back) const {
+    Kernel score = forward<T>();
+    score.dquery = detail::to_add_to(back.gradient(query));
+    score.dkey = detail::to_add_to(back.gradient(key));
+    return score;
+  }
+  void check(Index batch, Index heads, Index queries, Index keys) const {
+    require(query.extent(0) == batch && query.extent(1) == queries && query.extent(2) == heads && key.extent(0) == heads && key.extent(1) == query.extent(3), "attention",
+            "relative queries ", query.shape(), " and keys ", key.shape(), " do not fit each other, or ", heads, " heads");
+    require(before >= keys - 1 && key.extent(2) >= before + 1, "attention", "relative keys ", key.shape(), " do not reach back ", keys - 1, " tokens");
   }
 };
 
@@ -123,10 +185,17 @@ inline Mask remembered(Context& ctx, Mask mask) {
   return mask;
 }
 
+/// Where the sums of the weights by distance go, (B, N, H, distances) from ctx.output(); null: nowhere.
+template <class T>
+struct DistanceSums {
+  View<T, 4> sums{};
+  Index before = 0;
+};
+
 /// query (B, N, H, E), key (B, M, K, E), value (B, M, K, E) with K dividing H; sinks (H) or null: scores of nothing → (B, N, H, E)
 template <class T, class Score = PlainScore>
 ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> key, ConstView<T, 4> value, const AttentionOptions& options,
-                          const Score& score = {}, ConstView<T, 1> sinks = {}) {
+                          const Score& score = {}, ConstView<T, 1> sinks = {}, const DistanceSums<T>& distances = {}) {
   require(query.extent(0) == key.extent(0) && key.shape() == value.shape() && query.extent(3) == key.extent(3), "attention",
           "queries ", query.shape(), ", keys ", key.shape(), " and values ", value.shape(), " do not fit");
   require(key.extent(2) > 0 && query.extent(2) % key.extent(2) == 0, "attention", key.extent(2), " key-value heads do not divide ",
@@ -135,7 +204,8 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
   require(!sinks || sinks.size() == query.extent(2), "attention", sinks.size(), " sinks do not fit ", query.extent(2), " heads");
   score.check(query.extent(0), query.extent(2), query.extent(1), key.extent(1));
   const Mask mask = remembered(ctx, options.mask);
-  const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), mask, next_dropout(ctx, options.dropout), sinks};
+  const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), mask, next_dropout(ctx, options.dropout), sinks,
+                                       {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};
   const View<T, 4> y = ctx.output<T>(query.shape());
   const auto rows = ctx.arena.allocate<kernel::AttentionRow<T>>(Shape{query.extent(0), query.extent(2), query.extent(1)});
   kernel::attention_forward(ctx.threads, ctx.arena, in, y, rows, score.template forward<T>());
@@ -143,7 +213,10 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
     // Should they share memory, then the kernel overwrites in this order: dkey, dvalue, dquery.
     const auto dkey = back.gradient(in.key), dvalue = back.gradient(in.value), dquery = back.gradient(in.query);
     const auto dsinks = back.gradient(in.sinks);
-    kernel::attention_backward<T>(back.threads, back.arena, in, y, rows, dy, dquery, dkey, dvalue, score.template backward<T>(back), dsinks);
+    auto with_slopes = in;
+    if (distances.sums)
+      if (const auto slopes = back.gradient_so_far(distances.sums)) with_slopes.distances.slopes = RelativeKeyScore<T>::heads_first(slopes);
+    kernel::attention_backward<T>(back.threads, back.arena, with_slopes, y, rows, dy, dquery, dkey, dvalue, score.template backward<T>(back), dsinks);
   });
   return y;
 }

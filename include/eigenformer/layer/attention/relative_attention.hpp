@@ -1,0 +1,65 @@
+// Attention with relative keys and values (Shaw, Uszkoreit, Vaswani 2018):
+//   scores scale·qᵢ·(kⱼ + a_r), outputs Σⱼ wᵢⱼ·(vⱼ + b_r), r = j − i clipped to ±k; the tables a and b are shared by the heads
+#pragma once
+
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/layer/attention/config.hpp"
+#include "eigenformer/layer/linear.hpp"
+#include "eigenformer/op/affine.hpp"
+#include "eigenformer/op/attention.hpp"
+
+namespace eigenformer {
+
+struct RelativeAttentionConfig {
+  AttentionConfig attention{};
+  Index clip = 16;  ///< k
+};
+
+template <Real T = float>
+struct RelativeAttention {
+  Linear<T> query;             // (H·E, D)
+  Linear<T> key;               // (K·E, D)
+  Linear<T> value;             // (K·E, D)
+  Linear<T> output;            // (D, H·E)
+  Tensor<T, 2> relative_key;    // (2k + 1, E)
+  Tensor<T, 2> relative_value;  // (E, 2k + 1): a linear map of the sums of weights by distance
+  Index head_width, clip;
+  double scale, dropout;
+
+  explicit RelativeAttention(const RelativeAttentionConfig& given) : RelativeAttention(given.attention.completed(), given.clip) {}
+
+  static void visit(auto&& f, auto&... m) {
+    f("query", m.query...);
+    f("key", m.key...);
+    f("value", m.value...);
+    f("output", m.output...);
+    f(Leaf{"relative_key", Init::xavier}, m.relative_key...);
+    f(Leaf{"relative_value", Init::xavier}, m.relative_value...);
+  }
+
+  /// x (B, N, D) → (B, N, D)
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call = {}) const {
+    const auto projected = query(ctx, x);
+    const auto q = projected.split_last(head_width), k = key(ctx, x).split_last(head_width), v = value(ctx, x).split_last(head_width);
+    const Index batch = x.extent(0), tokens = x.extent(1), heads = q.extent(2), distances = 2 * clip + 1;
+    const auto each_head = [&](ConstView<T, 3> y) { return y.reshape(Shape{batch, tokens, heads, y.extent(2)}); };
+    const auto logits = op::scale(ctx, op::linear<T, 3>(ctx, projected.reshape(Shape{batch, tokens * heads, head_width}), relative_key), scale);
+    const View<T, 4> sums = ctx.output<T>(Shape{batch, tokens, heads, distances});
+    const auto mixed = op::attention<T>(ctx, q, k, v, {scale, call.mask, dropout}, op::RelativeKeyScore<T>{each_head(logits), clip}, {}, {sums, clip});
+    const auto moved = op::linear<T, 3>(ctx, ConstView<T, 4>(sums).reshape(Shape{batch, tokens * heads, distances}), relative_value);
+    const Shape<3> flat{batch, tokens, heads * head_width};
+    return output(ctx, op::add(ctx, mixed.reshape(flat), moved.reshape(flat)));
+  }
+
+ private:
+  RelativeAttention(const AttentionConfig& config, Index k)
+      : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, config.bias}),
+        value({config.width, config.key_heads * config.head_width, config.bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
+        head_width(config.head_width), clip(k), scale(*config.scale), dropout(config.dropout) {
+    require(k > 0, "relative_attention", "cannot clip distances at ", k);
+    relative_key = Tensor<T, 2>(Shape{2 * k + 1, config.head_width});
+    relative_value = Tensor<T, 2>(Shape{config.head_width, 2 * k + 1});
+  }
+};
+
+}  // namespace eigenformer

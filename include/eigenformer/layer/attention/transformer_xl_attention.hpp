@@ -1,0 +1,70 @@
+// Transformer-XL's attention (Dai et al. 2019, section 3.3): scores scale·((qᵢ + u)·kⱼ + (qᵢ + v)·r_{i−j}) with r a linear map of the
+// sinusoid of the distance; keys and values see the hidden states of the segments before
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/layer/attention/config.hpp"
+#include "eigenformer/layer/linear.hpp"
+#include "eigenformer/op/affine.hpp"
+#include "eigenformer/op/attention.hpp"
+#include "eigenformer/op/embedding.hpp"
+
+namespace eigenformer {
+
+template <Real T = float>
+struct TransformerXlAttention {
+  Linear<T> query;          // (H·E, D)
+  Linear<T> key;            // (K·E, D)
+  Linear<T> value;          // (K·E, D)
+  Linear<T> output;         // (D, H·E)
+  Tensor<T, 2> position;    // (H·E, D): from the sinusoid of a distance to r
+  Tensor<T, 1> content_bias;   // (H·E): u
+  Tensor<T, 1> position_bias;  // (H·E): v
+  Index head_width;
+  double scale, dropout;
+
+  explicit TransformerXlAttention(const AttentionConfig& given) : TransformerXlAttention(given.completed(), Completed()) {}
+
+  static void visit(auto&& f, auto&... m) {
+    f("query", m.query...);
+    f("key", m.key...);
+    f("value", m.value...);
+    f("output", m.output...);
+    f(Leaf{"position", Init::xavier, Decay::yes}, m.position...);
+    f(Leaf{"content_bias", Init::zeros}, m.content_bias...);
+    f(Leaf{"position_bias", Init::zeros}, m.position_bias...);
+  }
+
+  /// x (B, N, D); call.memory (B, M, D), which ends with x, for the segments before, or null → (B, N, D). The mask must be causal.
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call) const {
+    require(call.mask.causal, "transformer_xl", "the mask must be causal: there is no r for keys after the query");
+    const auto memory = call.memory ? call.memory : x;
+    const Index keys = memory.extent(1), width = x.extent(2), heads = query.weight.extent(0) / head_width;
+    // Column d of r belongs to distance key − query = d − (keys − 1), so to the sinusoid of keys − 1 − d.
+    const View<T, 3> zeros = ctx.arena.allocate<T>(Shape{Index{1}, keys, width});
+    std::fill_n(zeros.data(), zeros.size(), T{0});
+    const auto ascending = op::add_sinusoid<T>(ctx, ConstView<T, 3>(zeros), 0, 10000, {.halves = true});
+    const View<T, 2> sinusoids = ctx.arena.allocate<T>(Shape{keys, width});
+    for (Index d = 0; d < keys; ++d) std::copy_n(&ascending(0, keys - 1 - d, 0), width, sinusoids.row(d));
+    const auto r = op::linear<T, 2>(ctx, ConstView<T, 2>(position), ConstView<T, 2>(sinusoids)).reshape(Shape{heads, head_width, keys});
+
+    const auto q = query(ctx, x);
+    const auto by_content = op::affine(ctx, q, {}, content_bias).split_last(head_width), by_position = op::affine(ctx, q, {}, position_bias).split_last(head_width);
+    const auto k = key(ctx, memory).split_last(head_width), v = value(ctx, memory).split_last(head_width);
+    const auto mixed = op::attention<T>(ctx, by_content, k, v, {scale, call.mask, dropout}, op::RelativeProductScore<T>{by_position, r, keys - 1, scale});
+    return output(ctx, mixed.reshape(x.shape().with_width(heads * head_width)));
+  }
+
+ private:
+  struct Completed {};
+  TransformerXlAttention(const AttentionConfig& config, Completed)
+      : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, config.bias}),
+        value({config.width, config.key_heads * config.head_width, config.bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
+        position(Shape{config.heads * config.head_width, config.width}), content_bias(Shape{config.heads * config.head_width}),
+        position_bias(Shape{config.heads * config.head_width}), head_width(config.head_width), scale(*config.scale), dropout(config.dropout) {}
+};
+
+}  // namespace eigenformer
