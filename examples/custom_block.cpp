@@ -47,8 +47,8 @@ struct PowerNorm {
   }
 };
 
-/// Scores that fade with distance: s/(1 + rate·|distance|). One type is the layer's part (bind), the op's (check, forward,
-/// backward) and the kernel's (row), whose function of scores s of keys first + j, … takes vectors and several at once.
+/// Scores that fade with distance: s/(1 + rate·|distance|). One type is the layer's part (bind) and the kernel's (row), whose
+/// function of scores s of keys first + j, … takes vectors and several at once.
 template <Real T>
 struct FadingScores {
   struct Row {
@@ -64,15 +64,6 @@ struct FadingScores {
   explicit FadingScores(const AttentionConfig&) {}
   static void visit(auto&&, auto&...) {}
   FadingScores bind(Context&, const AttentionCall<T>&) const { return *this; }
-  void check(Index, Index, Index, Index) const {}
-  template <class>
-  FadingScores forward() const {
-    return *this;
-  }
-  template <class>
-  FadingScores backward(Context&) const {
-    return *this;
-  }
   Row row(const kernel::ScoreRow& at, Index first, Index) const { return {rate, static_cast<T>(first - at.position)}; }
 };
 

@@ -211,6 +211,11 @@ EIGENFORMER_INLINE Lot<T> absolute(const Lot<T>& a) {
   return Lot<T>::each([](auto x) EIGENFORMER_INLINE_LAMBDA { return absolute(x); }, a);
 }
 
+template <class T>
+EIGENFORMER_INLINE Lot<T> square_root(const Lot<T>& a) {
+  return Lot<T>::each([](auto x) EIGENFORMER_INLINE_LAMBDA { return square_root(x); }, a);
+}
+
 namespace detail {
 
 /// f of every element, one by one: for what is not worth vectorising.

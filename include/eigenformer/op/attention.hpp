@@ -10,51 +10,9 @@
 
 namespace eigenformer::op {
 
-// What happens to the scores: forward() is the kernel's Score, backward(ctx) the same with a place for its gradient. Each
-// holds views and numbers only.
-
-struct PlainScore {
-  template <class T>
-  kernel::PlainScore forward() const {
-    return {};
-  }
-  template <class T>
-  kernel::PlainScore backward(Context&) const {
-    return {};
-  }
-  void check(Index, Index, Index, Index) const {}
-};
-
-/// s − slope·|distance| (ALiBi: Press, Smith, Lewis 2022), slopes (H)
-template <class T>
-struct AlibiScore {
-  ConstView<T, 1> slopes;
-
-  template <class>
-  kernel::AlibiScore<T> forward() const {
-    return {slopes};
-  }
-  template <class>
-  kernel::AlibiScore<T> backward(Context&) const {
-    return {slopes};
-  }
-  void check(Index, Index heads, Index, Index) const { require(slopes.size() == heads, "alibi", slopes.size(), " slopes do not fit ", heads, " heads"); }
-};
-
-/// cap·tanh(s/cap)
-struct CappedScore {
-  double cap;
-
-  template <class T>
-  kernel::CappedScore<T> forward() const {
-    return {static_cast<T>(cap)};
-  }
-  template <class T>
-  kernel::CappedScore<T> backward(Context&) const {
-    return forward<T>();
-  }
-  void check(Index, Index, Index, Index) const { require(cap > 0, "attention", "a cap of ", cap, " makes no sense"); }
-};
+// What happens to the scores: a kernel's Score (kernel/score.hpp), which holds views and numbers only; or, if it has a gradient,
+// a type whose forward<T>() is that and whose backward<T>(ctx) is the same with a place for the gradient. check(B, H, N, M) may
+// throw where it does not fit.
 
 namespace detail {
 
@@ -63,6 +21,17 @@ template <class T, int Rank>
 Gradient<T, Rank> to_add_to(Gradient<T, Rank> gradient) {
   if (gradient && !gradient.add) gradient.view.matrix().setZero();
   return {gradient.view, true};
+}
+
+template <class T, class Score>
+auto forward_score(const Score& score) {
+  if constexpr (requires { score.template forward<T>(); }) return score.template forward<T>();
+  else return score;
+}
+template <class T, class Score>
+auto backward_score(Context& back, const Score& score) {
+  if constexpr (requires { score.template backward<T>(back); }) return score.template backward<T>(back);
+  else return score;
 }
 
 }  // namespace detail
@@ -193,7 +162,7 @@ struct DistanceSums {
 };
 
 /// query (B, N, H, E), key (B, M, K, E), value (B, M, K, E) with K dividing H; sinks (H) or null: scores of nothing → (B, N, H, E)
-template <class T, class Score = PlainScore>
+template <class T, class Score = kernel::PlainScore>
 ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> key, ConstView<T, 4> value, const AttentionOptions& options,
                           const Score& score = {}, ConstView<T, 1> sinks = {}, const DistanceSums<T>& distances = {}) {
   require(query.extent(0) == key.extent(0) && key.shape() == value.shape() && query.extent(3) == key.extent(3), "attention",
@@ -202,13 +171,13 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
           query.extent(2), " query heads");
   options.mask.check("attention", query.extent(0), query.extent(2), query.extent(1), key.extent(1));
   require(!sinks || sinks.size() == query.extent(2), "attention", sinks.size(), " sinks do not fit ", query.extent(2), " heads");
-  score.check(query.extent(0), query.extent(2), query.extent(1), key.extent(1));
+  if constexpr (requires { score.check(Index{}, Index{}, Index{}, Index{}); }) score.check(query.extent(0), query.extent(2), query.extent(1), key.extent(1));
   const Mask mask = remembered(ctx, options.mask);
   const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), mask, next_dropout(ctx, options.dropout), sinks,
                                        {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};
   const View<T, 4> y = ctx.output<T>(query.shape());
   const auto rows = ctx.arena.allocate<kernel::AttentionRow<T>>(Shape{query.extent(0), query.extent(2), query.extent(1)});
-  kernel::attention_forward(ctx.threads, ctx.arena, in, y, rows, score.template forward<T>());
+  kernel::attention_forward(ctx.threads, ctx.arena, in, y, rows, detail::forward_score<T>(score));
   ctx.record(y, [=](Context& back, ConstView<T, 4> dy) {
     // Should they share memory, then the kernel overwrites in this order: dkey, dvalue, dquery.
     const auto dkey = back.gradient(in.key), dvalue = back.gradient(in.value), dquery = back.gradient(in.query);
@@ -216,7 +185,7 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
     auto with_slopes = in;
     if (distances.sums)
       if (const auto slopes = back.gradient_so_far(distances.sums)) with_slopes.distances.slopes = RelativeKeyScore<T>::heads_first(slopes);
-    kernel::attention_backward<T>(back.threads, back.arena, with_slopes, y, rows, dy, dquery, dkey, dvalue, score.template backward<T>(back), dsinks);
+    kernel::attention_backward<T>(back.threads, back.arena, with_slopes, y, rows, dy, dquery, dkey, dvalue, detail::backward_score<T>(back, score), dsinks);
   });
   return y;
 }

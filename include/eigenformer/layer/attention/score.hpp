@@ -13,7 +13,7 @@ template <Real T = float>
 struct PlainScores {
   explicit PlainScores(const AttentionConfig&) {}
   static void visit(auto&&, auto&...) {}
-  op::PlainScore bind(Context&, const AttentionCall<T>&) const { return {}; }
+  kernel::PlainScore bind(Context&, const AttentionCall<T>&) const { return {}; }
 };
 
 /// The slope of head h of H (Press, Smith, Lewis 2022): 2^(−8(h+1)/H) if H is a power of 2; else those of the next smaller
@@ -33,7 +33,7 @@ struct AlibiScores {
 
   explicit AlibiScores(const AttentionConfig& config) : heads(config.heads) {}
   static void visit(auto&&, auto&...) {}
-  op::AlibiScore<T> bind(Context& ctx, const AttentionCall<T>&) const {
+  kernel::AlibiScore<T> bind(Context& ctx, const AttentionCall<T>&) const {
     const View<T, 1> slopes = ctx.arena.allocate<T>(Shape{heads});
     for (Index h = 0; h < heads; ++h) slopes[h] = static_cast<T>(alibi_slope(h, heads));
     return {slopes};
@@ -47,7 +47,7 @@ struct CappedScores {
 
   explicit CappedScores(const AttentionConfig& config) : cap(config.cap) { require(cap > 0, "attention", "a cap of ", cap, " makes no sense"); }
   static void visit(auto&&, auto&...) {}
-  op::CappedScore bind(Context&, const AttentionCall<T>&) const { return {cap}; }
+  kernel::CappedScore<T> bind(Context&, const AttentionCall<T>&) const { return {static_cast<T>(cap)}; }
 };
 
 /// Learned biases of distances, from call.bias (T5)
