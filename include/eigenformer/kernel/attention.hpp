@@ -170,7 +170,7 @@ struct OnlineSoftmax {
     });
   }
 
-  /// Takes more scores into account; returns what earlier weights, and the sum, were multiplied by.
+  /// Takes more scores into account. Earlier weights, and the sum, are then to be multiplied by 2^(the result − shift).
   T raise(const T* scores, Index padded) {
     constexpr T infinity = std::numeric_limits<T>::infinity();
     Vec<T> most[static_cast<std::size_t>(chains)];
@@ -179,12 +179,9 @@ struct OnlineSoftmax {
     unroll<chains - 1>([&](auto c) EIGENFORMER_INLINE_LAMBDA { most[0] = maximum(most[0], most[c + 1]); });
     const T before = largest, old_shift = shift;
     largest = kernel::largest(most[0]);
-    if (largest == -infinity || largest == before) return 1;
+    if (largest == -infinity || largest == before) return shift;
     shift = largest * std::numbers::log2e_v<T>;
-    if (before == -infinity) return 1;
-    const T correction = std::exp2(old_shift - shift);
-    sum = sum * Vec<T>(correction);
-    return correction;
+    return before == -infinity ? shift : old_shift;
   }
 
   /// Turns them into weights 2^(s·log₂e − shift).
@@ -284,6 +281,8 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
           const Index padded = (to - from + lanes - 1) / lanes * lanes;
           detail::score_product(here, query.row(row), query.stride(0), key, from - block, to - block, scores, keys_at_once);
           detail::OnlineSoftmax<T>* const states_here = softmax + (h - kv * group) * piece + begin;
+          constexpr Index after = tile_rows;
+          T shifts[static_cast<std::size_t>(2 * tile_rows)];  // before, which become corrections, and after
           for (Index i = 0; i < here; ++i) {
             T* const line = scores + i * keys_at_once;
             const Mask::Range range = ranges[begin + i];
@@ -292,11 +291,15 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
             in.mask.hide(b, h, row + i, from + seen_from, seen_to - seen_from, line + seen_from);
             std::fill(line, line + seen_from, -std::numeric_limits<T>::infinity());
             std::fill(line + seen_to, line + padded, -std::numeric_limits<T>::infinity());
-            const T correction = states_here[i].raise(line, padded);
-            if (correction != 1) {
-              scale_line(out.row(row + i), head_width, correction);
-              if (in.distances.sums) scale_line(distance_line(b, h, row + i), in.distances.sums.extent(3), correction);
-            }
+            shifts[i] = states_here[i].raise(line, padded);
+            shifts[after + i] = states_here[i].shift;
+          }
+          for_vectors<T>(here, [&](Index i, auto n) { store(shifts + i, exp2(load(shifts + i, n) - load(shifts + after + i, n)), n); });
+          for (Index i = 0; i < here; ++i) {
+            if (shifts[i] == 1) continue;
+            states_here[i].sum = states_here[i].sum * Vec<T>(shifts[i]);
+            scale_line(out.row(row + i), head_width, shifts[i]);
+            if (in.distances.sums) scale_line(distance_line(b, h, row + i), in.distances.sums.extent(3), shifts[i]);
           }
           for (Index i = 0; i < here; ++i) {
             T* const line = scores + i * keys_at_once;
