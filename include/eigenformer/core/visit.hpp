@@ -112,8 +112,14 @@ class Walker {
 
   std::string path() const {
     std::string text;
-    for (const Part* part = innermost_; part; part = part->outer) text.insert(0, std::string(part->name) + (text.empty() ? "" : "."));
+    append(text, innermost_);
     return text;
+  }
+  static void append(std::string& text, const Part* part) {
+    if (!part) return;
+    append(text, part->outer);
+    if (!text.empty()) text += '.';
+    text += part->name;
   }
 
   F& f_;
