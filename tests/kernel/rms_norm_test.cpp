@@ -27,6 +27,19 @@ TYPED_TEST(RmsNormKernel, ByHand) {
   for (Index j = 0; j < 4; ++j) EXPECT_NEAR(y(0, j), want[j], 1e-6);
 }
 
+// 300² is more than a 16-bit float holds, and 4096 ones more than a bfloat16 counts: sums are wider than either.
+TYPED_TEST(RmsNormKernel, SumsAreWideEnough) {
+  using T = TypeParam;
+  const Guarded<T, 2> x(Shape{1, 4}), y(Shape{1, 4}), ones(Shape{1, 4096}), same(Shape{1, 4096});
+  const Guarded<kernel::RowStatistics<T>, 1> statistics(Shape{1});
+  for (Index j = 0; j < 4; ++j) x(0, j) = static_cast<T>(j % 2 == 0 ? 300 : -300);
+  ones.fill([] { return 1; });
+  kernel::norm_forward<NormKind::rms, T>({}, {x}, {}, 1e-6, y, statistics);
+  kernel::norm_forward<NormKind::rms, T>({}, {ones}, {}, 0, same, statistics);
+  for (Index j = 0; j < 4; ++j) EXPECT_NEAR(y(0, j), j % 2 == 0 ? 1 : -1, 1e-6);
+  for (Index j = 0; j < 4096; ++j) ASSERT_EQ(same(0, j), 1);
+}
+
 TYPED_TEST(RmsNormKernel, ForwardAndBackward) {
   using T = TypeParam;
   constexpr double added = 1e-3;

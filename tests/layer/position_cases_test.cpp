@@ -206,6 +206,8 @@ TEST(AttentionCases, ScaleAndInnerWidth) {
   EXPECT_EQ(attention.scale, 0.125);
   EXPECT_EQ(attention.query.weight.shape(), (Shape<2>{384, 512}));
   EXPECT_EQ(attention.output.weight.shape(), (Shape<2>{512, 384}));
+  const Attention<NoValue> without({.width = 8, .heads = 2, .key_bias = false, .output_bias = false});
+  EXPECT_EQ(parameter_count(without), 4 * 64 + 2 * 8) << "biases of queries and values alone";
 }
 
 TEST(AttentionCases, OneKeyHeadPerQueryHeadIsMultiHead) {

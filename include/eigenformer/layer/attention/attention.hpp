@@ -51,8 +51,8 @@ struct Attention {
  private:
   struct Completed {};
   Attention(const AttentionConfig& config, Completed)
-      : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, config.bias}),
-        value({config.width, config.key_heads * config.head_width, config.bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
+      : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, *config.key_bias}),
+        value({config.width, config.key_heads * config.head_width, *config.value_bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
         heads(config), scores(config), head_width(config.head_width), window(config.window), scale(*config.scale), dropout(config.dropout) {
     if (config.sinks) sinks = Tensor<T, 1>(Shape{config.heads});
   }

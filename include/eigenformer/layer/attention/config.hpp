@@ -18,6 +18,8 @@ struct AttentionConfig {
   Index key_heads = 0;               ///< K, a divisor of H; 0: H
   Index head_width = 0;              ///< E; 0: D/H
   bool bias = true;                  ///< on the projections of queries, keys and values
+  std::optional<bool> key_bias{};    ///< none: as the others
+  std::optional<bool> value_bias{};  ///< none: as the others
   std::optional<bool> output_bias{};  ///< on the last projection; none: as the others
   double dropout = 0;                ///< on the attention weights
   std::optional<double> scale{};     ///< of the scores; none: 1/√E
@@ -41,7 +43,8 @@ struct AttentionConfig {
     require(dropout >= 0 && dropout < 1, "attention", "dropout probability ", dropout, " is not in [0, 1)");
     require(window >= 0, "attention", "a window of ", window, " tokens makes no sense");
     if (!scale) config.scale = 1 / std::sqrt(static_cast<double>(config.head_width));
-    if (!output_bias) config.output_bias = bias;
+    for (std::optional<bool>* part : {&config.key_bias, &config.value_bias, &config.output_bias})
+      if (!*part) *part = bias;
     return config;
   }
 };

@@ -53,8 +53,8 @@ struct RelativeAttention {
 
  private:
   RelativeAttention(const AttentionConfig& config, Index k)
-      : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, config.bias}),
-        value({config.width, config.key_heads * config.head_width, config.bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
+      : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, *config.key_bias}),
+        value({config.width, config.key_heads * config.head_width, *config.value_bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
         head_width(config.head_width), clip(k), scale(*config.scale), dropout(config.dropout) {
     require(k > 0, "relative_attention", "cannot clip distances at ", k);
     relative_key = Tensor<T, 2>(Shape{2 * k + 1, config.head_width});

@@ -61,8 +61,8 @@ struct TransformerXlAttention {
  private:
   struct Completed {};
   TransformerXlAttention(const AttentionConfig& config, Completed)
-      : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, config.bias}),
-        value({config.width, config.key_heads * config.head_width, config.bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
+      : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, *config.key_bias}),
+        value({config.width, config.key_heads * config.head_width, *config.value_bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
         position(Shape{config.heads * config.head_width, config.width}), content_bias(Shape{config.heads * config.head_width}),
         position_bias(Shape{config.heads * config.head_width}), head_width(config.head_width), scale(*config.scale), dropout(config.dropout) {}
 };
