@@ -23,6 +23,7 @@
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/core/visit.hpp"
+#include "eigenformer/decode/generate.hpp"
 #include "eigenformer/decode/greedy.hpp"
 #if __has_include(<nlohmann/json.hpp>)
 #include "eigenformer/io/checkpoint.hpp"
@@ -51,6 +52,7 @@
 #include "eigenformer/layer/attention/attention.hpp"
 #include "eigenformer/layer/attention/config.hpp"
 #include "eigenformer/layer/attention/heads.hpp"
+#include "eigenformer/layer/attention/kv_cache.hpp"
 #include "eigenformer/layer/attention/relative_attention.hpp"
 #include "eigenformer/layer/attention/score.hpp"
 #include "eigenformer/layer/attention/transformer_xl_attention.hpp"

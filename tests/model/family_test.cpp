@@ -95,7 +95,7 @@ struct FamilyRun {
 
 struct Family {
   std::string name;
-  std::function<void()> check_gradient, check_threads, check_batch;
+  std::function<void()> check_gradient, check_threads, check_cache, check_batch;
 
   friend void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
 };
@@ -120,6 +120,23 @@ Family family_of(std::string name, Config config, std::vector<std::string> const
               const FamilyRun<Model<float>> together(model, batch, Threads(threads));
               EXPECT_TRUE(identical(alone.outputs.view(), together.outputs.view())) << threads << " threads";
               expect_identical_models(alone.gradient, together.gradient);
+            }
+          },
+          [=] {
+            if constexpr (requires(Model<float> m) { m.start(); }) {  // a decoder: token by token or in any pieces
+              Model<float> model(config);
+              randomize(model, 1);
+              const auto ids = random_ids(Shape{3, 80}, 0, family_vocabulary, 3);
+              Context ctx;
+              const auto whole = model.hidden(ctx, {.ids = ids});
+              for (const std::vector<Index>& pieces : {std::vector<Index>{1, 1, 13, 1, 30, 34}, {79, 1}, {40, 40}}) {
+                auto state = model.start();
+                for (const Index piece : pieces) {
+                  const Index first = state.length();
+                  const auto part = model.hidden(ctx, Tensor<Id, 2>(ids.view().slice(1, first, piece)), state);
+                  for (Index b = 0; b < 3; ++b) ASSERT_TRUE(identical(part[b], whole[b].slice(0, first, piece))) << "from " << first;
+                }
+              }
             }
           },
           [=] {
@@ -212,6 +229,7 @@ TEST(LeftPadding, IsHarmless) {
 class EveryFamily : public testing::TestWithParam<Family> {};
 TEST_P(EveryFamily, DerivativeMatchesDifferences) { GetParam().check_gradient(); }
 TEST_P(EveryFamily, SameBitsOnAnyThreads) { GetParam().check_threads(); }
+TEST_P(EveryFamily, SameBitsFromACache) { GetParam().check_cache(); }
 TEST_P(EveryFamily, SameBitsInAnyBatch) { GetParam().check_batch(); }
 
 // clang-format off

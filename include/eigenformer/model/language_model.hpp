@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <type_traits>
+#include <vector>
 
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/embedding.hpp"
@@ -70,14 +71,32 @@ struct LanguageModel {
     f("head", m.head...);
   }
 
+  /// What is known of a batch of sequences so far: a cache per layer. A value: copies go on independently.
+  struct State {
+    std::vector<KvCache<T>> caches;
+
+    Index length() const { return caches.empty() ? 0 : caches[0].length(); }
+  };
+  State start() const { return {std::vector<KvCache<T>>(decoder.blocks.size())}; }
+
+  /// The next ids (B, N) of sequences that all have the same length → hidden states (B, N, D): the same bits as those of one
+  /// pass over everything, in whatever pieces it comes.
+  ConstView<T, 3> hidden(Context& ctx, ConstView<Id, 2> ids, State& state) const {
+    require(!ctx.tape && !ctx.random, "language_model", "cached passes are neither recorded nor with dropout");
+    require(state.caches.size() == decoder.blocks.size(), "language_model", "a state of ", state.caches.size(), " layers is none of this model: it comes from start()");
+    const Index batch = ids.extent(0), tokens = ids.extent(1);
+    const Positions positions{.first = state.length()};
+    AttentionCall<T> attention{.mask = {.causal = true}, .caches = state.caches.data()};
+    position.attend(ctx, batch, tokens, positions, attention);
+    return through(ctx, ids, positions, attention);
+  }
+
   /// ids (B, N) → hidden states (B, N, D)
   ConstView<T, 3> hidden(Context& ctx, const LanguageModelCall& call) const {
     const Index batch = call.ids.extent(0), tokens = call.ids.extent(1);
     AttentionCall<T> attention{.mask = {.causal = true, .key_lengths = call.lengths, .query_lengths = call.lengths, .prefixes = call.prefixes, .allowed = call.allowed}};
     position.attend(ctx, batch, tokens, call.positions, attention);
-    auto x = position.embed(ctx, embedding(ctx, call.ids), call.positions);
-    if (embedding_norm) x = (*embedding_norm)(ctx, x);
-    return decoder(ctx, op::dropout(ctx, x, dropout), attention);
+    return through(ctx, call.ids, call.positions, attention);
   }
 
   /// hidden states (B, N, D) → logits (B, N, V)
@@ -90,6 +109,11 @@ struct LanguageModel {
   ConstView<T, 3> operator()(Context& ctx, const LanguageModelCall& call) const { return logits(ctx, hidden(ctx, call)); }
 
  private:
+  ConstView<T, 3> through(Context& ctx, ConstView<Id, 2> ids, const Positions& positions, const AttentionCall<T>& attention) const {
+    auto x = position.embed(ctx, embedding(ctx, ids), positions);
+    if (embedding_norm) x = (*embedding_norm)(ctx, x);
+    return decoder(ctx, op::dropout(ctx, x, dropout), attention);
+  }
   static Position make_position(const LanguageModelConfig& config) {
     const AttentionConfig attention = config.block.attention().completed();
     if constexpr (std::is_constructible_v<Position, RotaryConfig>) {

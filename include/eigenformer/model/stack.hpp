@@ -1,6 +1,7 @@
 // A stack of blocks, with a final norm where the arrangement needs one: Encoder and Decoder.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -40,8 +41,16 @@ struct Stack {
   }
 
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const auto&... arguments) const {
-    for (const Block& block : blocks) x = ctx.keep_result<T>(x.shape(), [&] { return block(ctx, x, arguments...); });
+    for (std::size_t i = 0; i < blocks.size(); ++i) x = ctx.keep_result<T>(x.shape(), [&] { return blocks[i](ctx, x, of_layer(arguments, i)...); });
     return norm ? (*norm)(ctx, x) : x;
+  }
+
+ private:
+  /// What the i-th block gets: its own cache, if there are any.
+  static const auto& of_layer(const auto& argument, std::size_t) { return argument; }
+  static AttentionCall<T> of_layer(AttentionCall<T> call, std::size_t i) {
+    if (call.caches) call.caches += i;
+    return call;
   }
 };
 

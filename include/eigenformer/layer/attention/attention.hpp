@@ -3,6 +3,8 @@
 // Grouped heads (Ainslie et al. 2023): query head h attends with key-value head h / (H/K).
 #pragma once
 
+#include <tuple>
+
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/attention/config.hpp"
 #include "eigenformer/layer/attention/heads.hpp"
@@ -40,8 +42,9 @@ struct Attention {
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call = {}) const {
     const auto memory = call.memory || call.memory.extent(2) > 0 ? call.memory : x;  // an empty one may have no address
     const auto q = heads.queries(ctx, query(ctx, x).split_last(head_width), call);    // (B, N, H, E)
-    const auto k = heads.keys(ctx, key(ctx, memory).split_last(head_width), call);    // (B, M, K, E)
-    const auto v = value(ctx, memory).split_last(head_width);                         // (B, M, K, E)
+    auto k = heads.keys(ctx, key(ctx, memory).split_last(head_width), call);          // (B, M, K, E)
+    auto v = value(ctx, memory).split_last(head_width);                               // (B, M, K, E)
+    if (call.caches) std::tie(k, v) = call.caches->append(k, v);
     Mask mask = call.mask;
     if (window > 0) mask.window = window;
     const auto mixed = op::attention<T>(ctx, q, k, v, {scale, mask, dropout}, scores.bind(ctx, call), ConstView<T, 1>(sinks));

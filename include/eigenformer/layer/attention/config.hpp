@@ -7,6 +7,7 @@
 
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/kernel/mask.hpp"
+#include "eigenformer/layer/attention/kv_cache.hpp"
 #include "eigenformer/op/relative.hpp"
 #include "eigenformer/op/rotary.hpp"
 
@@ -56,6 +57,7 @@ struct AttentionCall {
   Mask mask{};
   op::RotaryTable<T> rotary{};     ///< for RotaryHeads
   DistanceBias<T> bias{};          ///< (H, distances) for BiasedScores
+  KvCache<T>* caches = nullptr;    ///< one per layer of the stack, or none: then x comes after what they hold
 };
 
 }  // namespace eigenformer
