@@ -44,6 +44,7 @@ struct Attention {
     const auto q = heads.queries(ctx, query(ctx, x).split_last(head_width), call);    // (B, N, H, E)
     auto k = heads.keys(ctx, key(ctx, memory).split_last(head_width), call);          // (B, M, K, E)
     auto v = value(ctx, memory).split_last(head_width);                               // (B, M, K, E)
+    require(!call.caches || !call.memory, "attention", "a cache is for self-attention");
     if (call.caches) std::tie(k, v) = call.caches->append(k, v);
     Mask mask = call.mask;
     if (window > 0) mask.window = window;

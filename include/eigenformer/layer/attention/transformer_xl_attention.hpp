@@ -41,6 +41,7 @@ struct TransformerXlAttention {
   /// x (B, N, D); call.memory (B, M, D), which ends with x, for the segments before, or null → (B, N, D). The mask must be causal.
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call) const {
     require(call.mask.causal, "transformer_xl", "the mask must be causal: there is no r for keys after the query");
+    require(!call.caches, "transformer_xl", "its cache is the memory: hidden states of the segments before");
     const auto memory = call.memory ? call.memory : x;
     const Index keys = memory.extent(1), width = x.extent(2), heads = query.weight.extent(0) / head_width;
     // Column d of r belongs to distance key − query = d − (keys − 1), so to the sinusoid of keys − 1 − d.
