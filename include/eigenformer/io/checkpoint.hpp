@@ -40,18 +40,22 @@ void save(const std::filesystem::path& path, const Model& model, const Metadata&
   writer.write(path);
 }
 
-/// Reads every tensor of the model, which has its shape already, and returns the metadata. One Error lists all missing,
-/// extra and mis-shaped tensors, those of the wrong kind of dtype, and aliases that contradict each other; then, as after
+/// Reads every tensor of the model, which has its shape already, and returns the metadata. One Error lists missing,
+/// extra and mis-shaped tensors (ten of each kind), those of the wrong kind of dtype, and aliases that contradict each other; then, as after
 /// any other Error, nothing has changed. The tensors stay where they are in memory.
 template <class Model>
 Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions& options = {}) {
+  constexpr Index most_told = 10;
   Safetensors file(path);
   std::set<std::string> own, used;
   walk([&](const std::string& name, const Leaf&, const auto&) { own.insert(name); }, model);
 
   std::string problems;
   bool in_trainer = false;  // what is missing is there as part of a Trainer
-  const auto problem = [&](const auto&... parts) { problems.append("\n  ").append(detail::concatenate(parts...)); };
+  std::map<std::string, Index> counts;  // by kind, of which a few are told
+  const auto problem = [&](const std::string& kind, const auto&... parts) {
+    if (++counts[kind] <= most_told) problems.append("\n  ").append(detail::concatenate(kind, parts...));
+  };
   std::vector<std::function<void()>> commits;  // what to do once nothing can fail any more
   walk(
       [&](const std::string& name, const Leaf&, auto& tensor) {
@@ -90,6 +94,8 @@ Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions
     for (const auto& [name, stored] : file.tensors())
       if (!used.contains(name) && name.starts_with(options.prefix)) problem("extra: ", name, " ", detail::shape_text(stored.shape));
   if (in_trainer) problem("this looks like the checkpoint of a Trainer: its model alone is read with the prefix \"model.\"");
+  for (const auto& [kind, count] : counts)
+    if (count > most_told) problems.append("\n  ").append(detail::concatenate(kind, "… and ", count - most_told, " more"));
   if (!problems.empty()) fail("load", path.string(), " does not fit the model:", problems);
   Metadata metadata = file.metadata();
   for (const auto& commit : commits) commit();
