@@ -23,6 +23,7 @@
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/core/visit.hpp"
+#include "eigenformer/decode/best_token.hpp"
 #include "eigenformer/decode/generate.hpp"
 #include "eigenformer/decode/greedy.hpp"
 #if __has_include(<nlohmann/json.hpp>)

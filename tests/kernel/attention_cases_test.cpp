@@ -116,3 +116,35 @@ TEST(Attention, SinksTakeTheirShare) {
   kernel::attention_forward<float>({}, arena, {query, key, value, 1, {}, {}, sinks}, output, rows);
   EXPECT_FLOAT_EQ(output(0, 1, 0, 0), 2);
 }
+
+// However large a score is, the weight of the largest is its own: padding by the lowest number, more of it than a block of keys.
+TEST(Attention, AnySizeOfScores) {
+  for (const float lowest : {-1e9f, -1e10f, -1e20f, -3.4028235e38f}) {
+    const Tensor<float, 4> query(Shape{1, 1, 1, 1}), key(Shape{1, 600, 1, 1});
+    Tensor<float, 4> value(key.shape()), output(query.shape()), bias(Shape{1, 1, 1, 600});
+    for (Index j = 0; j < 600; ++j) value(0, j, 0, 0) = j < 550 ? 7 : 1, bias(0, 0, 0, j) = j < 550 ? lowest : 0;
+    Tensor<kernel::AttentionRow<float>, 3> rows(Shape{1, 1, 1});
+    Arena arena;
+    const auto forward = [&] {
+      kernel::attention_forward<float>({}, arena, {query, key, value, 1}, output, rows, kernel::BiasScore<float>{bias});
+      return output(0, 0, 0, 0);
+    };
+    EXPECT_FLOAT_EQ(forward(), 1) << lowest;
+    for (Index j = 550; j < 600; ++j) bias(0, 0, 0, j) = lowest;
+    EXPECT_FLOAT_EQ(forward(), (550.0f * 7 + 50) / 600) << "all of them " << lowest;
+  }
+  for (const float score : {-1e38f, -1e10f, 1e10f, 3e10f, 1e20f, 1e38f}) {
+    Tensor<float, 4> query(Shape{1, 1, 1, 1}), key(query.shape()), value(query.shape()), output(query.shape()), slope(query.shape()), dvalue(query.shape());
+    query(0, 0, 0, 0) = score, key(0, 0, 0, 0) = value(0, 0, 0, 0) = slope(0, 0, 0, 0) = 1;
+    Tensor<kernel::AttentionRow<float>, 3> rows(Shape{1, 1, 1});
+    Arena arena;
+    kernel::attention_forward<float>({}, arena, {query, key, value, 1}, output, rows);
+    kernel::attention_backward<float>({}, arena, {query, key, value, 1}, output, rows, slope, {}, {}, {dvalue, false});
+    EXPECT_EQ(output(0, 0, 0, 0), 1) << score;
+    EXPECT_EQ(dvalue(0, 0, 0, 0), 1) << score;
+    Tensor<float, 1> sinks(Shape{1});
+    sinks(0) = score;
+    kernel::attention_forward<float>({}, arena, {query, key, value, 1, {}, {}, sinks}, output, rows);
+    EXPECT_EQ(output(0, 0, 0, 0), 0.5f) << "a sink as large as the score";
+  }
+}

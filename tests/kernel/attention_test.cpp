@@ -378,7 +378,7 @@ TYPED_TEST(AttentionKernel, OneAtATimeIsAllAtOnce) {
                                    some, sums);
       for (Index n = 0; n < count; ++n)
         for (Index h = 0; h < heads; ++h) {
-          ASSERT_EQ(sums(0, h, n).shift, rows(0, h, i + 1 - count + n).shift) << i << ' ' << count;
+          ASSERT_EQ(sums(0, h, n).largest, rows(0, h, i + 1 - count + n).largest) << i << ' ' << count;
           ASSERT_EQ(sums(0, h, n).factor, rows(0, h, i + 1 - count + n).factor) << i << ' ' << count;
           for (Index e = 0; e < width; ++e) ASSERT_EQ(some(0, n, h, e), output(0, i + 1 - count + n, h, e)) << i << ' ' << count;
         }

@@ -34,7 +34,7 @@ using Call = AttentionCall<double>;
 const auto apply = [](Context& ctx, const auto& m, const Inputs& in) { return m(ctx, in[0]); };
 const auto of_residual = [](Context& ctx, const auto& m, const Inputs& in) { return m.of_residual(ctx, in[0], in[1], 0.4); };
 
-const AttentionConfig wide_heads{.width = 6, .heads = 4, .key_heads = 2, .head_width = 4, .cap = 1.5};
+const AttentionConfig wide_heads{.width = 6, .heads = 4, .key_heads = 2, .head_width = 4};
 auto with_rotary(RotaryConfig config) {
   return [=](Context& ctx, const auto& m, const Inputs& in) {
     Call call{.mask = {.causal = true}};
@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(, LayerGradient, testing::Values(
     gradient_of<Attention<double, RotaryHeads<double>>>("AttentionRotaryInterleaved", wide_heads, {x_shape}, with_rotary({.width = 4, .rotated = 2, .layout = RotaryLayout::interleaved})),
     gradient_of<Attention<double, QkNorm<double, RmsNorm<double>, PlainHeads<double>>>>("AttentionQkNorm", wide_heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
     gradient_of<Attention<double, PlainHeads<double>, AlibiScores<double>>>("AttentionAlibi", wide_heads, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
-    gradient_of<Attention<double, PlainHeads<double>, CappedScores<double>>>("AttentionCapped", wide_heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
+    gradient_of<Attention<double, PlainHeads<double>, CappedScores<double>>>("AttentionCapped", AttentionConfig{.width = 6, .heads = 4, .key_heads = 2, .head_width = 4, .cap = 1.5}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
     gradient_of<RelativeAttention<double>>("RelativeAttention", RelativeAttentionConfig{{.width = 6, .heads = 2}, 2}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),
     gradient_of<RelativeAttention<double>>("RelativeAttentionDropout", RelativeAttentionConfig{{.width = 6, .heads = 4, .key_heads = 2, .head_width = 3, .dropout = 0.4}, 1}, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
     gradient_of<TransformerXlAttention<double>>("TransformerXlAttention", heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "eigenformer/layer/attention/attention.hpp"
+#include "eigenformer/layer/attention/relative_attention.hpp"
+#include "eigenformer/layer/attention/transformer_xl_attention.hpp"
 #include "eigenformer/layer/embedding.hpp"
 #include "eigenformer/layer/ffn/gated_mlp.hpp"
 #include "eigenformer/layer/ffn/mlp.hpp"
@@ -160,6 +162,27 @@ TEST(SinusoidCases, Layouts) {
   expect(row(4, {.inclusive = true}), {0.84147098, 0.54030231, 1.0e-4, 0.999999995});
   expect(row(5, {}), {0.84147098, 0.54030231, 0.02511622, 0.99968454, 6.3095730e-4});
   expect(row(5, {.halves = true}), {0.84147098, 0.02511622, 0.54030231, 0.99968454, 0});
+}
+
+TEST(AttentionCases, RefusesWhatItWouldIgnore) {
+  EXPECT_EQ(error_of([] { Attention<float>({.width = 8, .heads = 2, .cap = 5}); }), "[attention] a cap of 5 needs CappedScores");
+  EXPECT_EQ(error_of([] { RelativeAttention<float>(RelativeAttentionConfig{{.width = 8, .heads = 2, .window = 3}}); }),
+            "[relative_attention] windows, caps and sinks are for Attention");
+  const TransformerXlAttention<float> attention({.width = 8, .heads = 2});
+  const Tensor<float, 3> x(Shape{1, 3, 8});
+  Context ctx;
+  EXPECT_EQ(error_of([&] { attention(ctx, x, {.mask = {.causal = true, .prefixes = lengths({2})}}); }),
+            "[transformer_xl] the mask must be causal, without prefixes: there is no r for keys after the query");
+  EXPECT_EQ(error_of([] { RelativeBuckets{.count = 2}.check(); }), "[relative] cannot put distances up to 128 into 2 buckets");
+  EXPECT_EQ(error_of([] { RelativeBuckets{32, 8, true}.check(); }), "[relative] cannot put distances up to 8 into 32 buckets");
+  const Tensor<float, 4> heads_of_x(Shape{1, 3, 1, 4}), position(Shape{1, 3, 1, 4});
+  const Tensor<float, 3> table(Shape{1, 4, 3});
+  EXPECT_NE(error_of([&] { op::attention<float>(ctx, heads_of_x.view(), heads_of_x.view(), heads_of_x.view(), {}, op::RelativeProductScore<float>{position, table, 2, 1}); })
+                .find("do not reach 2 tokens back and 2 forth"),
+            std::string::npos);
+  Tensor<float, 4> sums(Shape{1, 1, 1, 3});
+  EXPECT_NE(error_of([&] { op::attention<float>(ctx, heads_of_x.view(), heads_of_x.view(), heads_of_x.view(), {}, {}, {}, {sums, 1}); }).find("sums of distances"),
+            std::string::npos);
 }
 
 TEST(AlibiCases, Slopes) {

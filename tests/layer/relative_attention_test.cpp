@@ -10,15 +10,15 @@
 namespace eigenformer::test {
 
 TEST(RelativeAttentionLayer, IsTheFormula) {
-  constexpr Index tokens = 9, width = 6, heads = 2, head_width = 3, clip = 2;
-  RelativeAttention<double> layer(RelativeAttentionConfig{{.width = width, .heads = heads}, clip});
+  constexpr Index tokens = 9, width = 6, head_count = 2, head_width = 3, clip = 2;
+  RelativeAttention<double> layer(RelativeAttentionConfig{{.width = width, .heads = head_count}, clip});
   randomize(layer, 1);
   const auto x = random_tensor<double>(Shape{Index{2}, tokens, width}, 2);
   Context ctx;
   const auto q = layer.query(ctx, x.view()), k = layer.key(ctx, x.view()), v = layer.value(ctx, x.view());
   Tensor<double, 3> mixed(x.shape());
   for (Index b = 0; b < 2; ++b)
-    for (Index h = 0; h < heads; ++h)
+    for (Index h = 0; h < head_count; ++h)
       for (Index i = 0; i < tokens; ++i) {
         const auto bucket = [&](Index j) { return std::clamp(j - i, -clip, clip) + clip; };
         double weights[tokens], sum = 0;
@@ -37,8 +37,8 @@ TEST(RelativeAttentionLayer, IsTheFormula) {
 }
 
 TEST(TransformerXlAttentionLayer, IsTheFormula) {
-  constexpr Index tokens = 5, keys = 9, width = 6, heads = 2, head_width = 3;
-  TransformerXlAttention<double> layer({.width = width, .heads = heads});
+  constexpr Index tokens = 5, keys = 9, width = 6, head_count = 2, head_width = 3;
+  TransformerXlAttention<double> layer({.width = width, .heads = head_count});
   randomize(layer, 1);
   const auto memory = random_tensor<double>(Shape{Index{2}, keys, width}, 2);
   Tensor<double, 3> x(Shape{Index{2}, tokens, width});
@@ -47,7 +47,7 @@ TEST(TransformerXlAttentionLayer, IsTheFormula) {
   const auto q = layer.query(ctx, x.view()), k = layer.key(ctx, memory.view()), v = layer.value(ctx, memory.view());
   Tensor<double, 3> mixed(Shape{Index{2}, tokens, width});
   for (Index b = 0; b < 2; ++b)
-    for (Index h = 0; h < heads; ++h)
+    for (Index h = 0; h < head_count; ++h)
       for (Index i = 0; i < tokens; ++i) {
         double weights[keys], sum = 0;
         const Index own = i + keys - tokens;

@@ -187,6 +187,22 @@ TEST(Heads, DerivativesMatchDifferences) {
   check_gradients(masked, {}, [&](Context& ctx, const auto& m, const Inputs&) { return m.head(ctx, run_family(ctx, m.bert, batch), m.bert.embedding); }, {"key.bias"});
 }
 
+// Empty axes have derivatives too: nothing of a source without tokens.
+TEST(EmptyAxes, TrainToo) {
+  using Model = EncoderDecoder<PostNorm<double>>;
+  Model model(small_pair([](auto&) {})), gradient = zeros_like(model);
+  randomize(model, 1);
+  const Tensor<Id, 2> source(Shape{2, 0}), target(Shape{2, 3});
+  Context ctx;
+  Tape tape;
+  ctx.tape = &tape;
+  tape.watch(model, gradient);
+  const auto loss = op::cross_entropy(ctx, model(ctx, {.source = source, .target = target}), target.view());
+  backward(ctx, loss.sum, 1.0);
+  EXPECT_GT(magnitude(gradient.embedding.weight), 0);
+  EXPECT_EQ(magnitude(gradient.encoder.blocks[0].feed_forward.up.weight), 0);
+}
+
 // The mean of what counts, by hand.
 TEST(Heads, MeanPooling) {
   Tensor<float, 3> x(Shape{2, 3, 2});
@@ -218,6 +234,19 @@ void expect_left_padding_harmless(const LanguageModelConfig& config) {
   for (Index v = 0; v < family_vocabulary; ++v) {
     for (Index n = 0; n < 3; ++n) EXPECT_NEAR(padded(0, n + 2, v), alone(0, n, v), 1e-5);
     for (Index n = 0; n < 5; ++n) EXPECT_NEAR(padded(1, n, v), full(0, n, v), 1e-5);
+  }
+}
+
+// Frequencies that depend on the length depend on that of each sequence, whatever padding follows.
+TEST(RotaryPadding, IsHarmless) {
+  for (const auto& scaling : {decltype(RotaryConfig::scaling)(DynamicNtkScaling{4, 8}), decltype(RotaryConfig::scaling)(LongScaling{{1, 1}, {2, 3}, 8, 32})}) {
+    Llama<float> model(small_llama([&](auto& c) { c.rotary.scaling = scaling; }));
+    randomize(model, 1);
+    const auto ids = random_ids(Shape{2, 16}, 0, family_vocabulary, 4);
+    Context ctx;
+    const auto padded = model(ctx, {.ids = ids, .lengths = lengths({6, 16})});
+    const auto alone = model(ctx, {.ids = Tensor<Id, 2>(ids.view().slice(0, 0, 1).slice(1, 0, 6))});
+    EXPECT_TRUE(identical(padded[0].slice(0, 0, 6), alone[0]));
   }
 }
 

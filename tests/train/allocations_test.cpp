@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "eigenformer/core/initialize.hpp"
+#include "eigenformer/model/decoders.hpp"
 #include "eigenformer/model/encoder_decoder.hpp"
 #include "eigenformer/train/trainer.hpp"
 
@@ -38,6 +39,21 @@ TEST(Allocations, NoneInInference) {
     for (int i = 0; i < 5; ++i) run();
     EXPECT_EQ(allocations, before) << threads << " threads";
   }
+}
+
+TEST(Allocations, NoneInARotaryModel) {
+  Llama<float> model({.vocabulary = 50, .layers = 2, .block = {.width = 32, .hidden = 64, .heads = 4, .dropout = 0}});
+  initialize(model, 1);
+  const Tensor<Id, 2> ids(Shape{3, 20});
+  Context ctx;
+  const auto run = [&] {
+    ctx.reset();
+    model(ctx, {.ids = ids});
+  };
+  run(), run();
+  const std::size_t before = allocations;
+  for (int i = 0; i < 5; ++i) run();
+  EXPECT_EQ(allocations, before);
 }
 
 TEST(Allocations, NoneInATrainingStep) {

@@ -159,6 +159,36 @@ TEST(Trainer, AGradientThatIsNotFiniteIsSkipped) {
   }
 }
 
+// Finite, but its square is not: Adam could not take it.
+TEST(Trainer, AGradientThatCannotBeSquaredIsSkipped) {
+  for (const std::optional<double> clip : {std::optional<double>(), std::optional<double>(1.0)}) {
+    Trainer trainer(table(), config(clip));
+    trainer.accumulate([&](Context& ctx, const Table& model) {
+      Loss loss = all.loss()(ctx, model);
+      const View<double, 1> scaled = ctx.output<double>(Shape{1});
+      scaled[0] = loss.sum[0] * 1e25;
+      ctx.record(scaled, [sum = loss.sum](Context& back, ConstView<double, 1> d) {
+        const auto to = back.gradient(sum);
+        to.view[0] = (to.add ? to.view[0] : 0) + 1e25 * d[0];
+      });
+      return Loss{scaled, loss.tokens};
+    });
+    const StepReport report = trainer.step();
+    EXPECT_EQ(report.skipped, !clip) << "clipped it is harmless";
+    for (const double number : numbers(trainer.model)) EXPECT_TRUE(std::isfinite(number));
+  }
+}
+
+TEST(Trainer, RefusesToBeCalledFromItsOwnLoss) {
+  Trainer trainer(table(), config());
+  EXPECT_THROW(trainer.accumulate([&](Context& ctx, const Table& model) {
+    trainer.accumulate(one.loss());
+    return one.loss()(ctx, model);
+  }), Error);
+  trainer.accumulate(all.loss());
+  EXPECT_FALSE(trainer.step().skipped);
+}
+
 TEST(Trainer, ClipsTheMeanGradient) {
   TrainerConfig clipped = config(0.001), free = config();
   clipped.adam.epsilon = free.adam.epsilon = 1e6;  // so that steps are proportional to gradients

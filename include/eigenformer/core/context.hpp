@@ -179,7 +179,7 @@ class Context {
     const bool first = std::exchange(buffer->fresh, false);
     const bool whole = x.contiguous() && static_cast<std::size_t>(x.size()) * sizeof(T) == buffer->bytes;
     for (int axis = 0; axis < Rank; ++axis)
-      require(x.extent(axis) <= 1 || x.stride(axis) != 0, "tape", "a view of ", x.shape(), " that repeats its elements along axis ", axis,
+      require(x.size() == 0 || x.extent(axis) <= 1 || x.stride(axis) != 0, "tape", "a view of ", x.shape(), " that repeats its elements along axis ", axis,
               " has no gradient: copy it first");
     tape->reached_ |= buffer->watched;
     if (!buffer->gradient) buffer->gradient = static_cast<std::byte*>(arena.allocate_bytes(buffer->bytes));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/decode/best_token.hpp"
 
 namespace eigenformer {
 
@@ -32,8 +33,7 @@ std::vector<std::vector<Id>> generate(Context& ctx, const Model& model, ConstVie
     const auto logits = model.logits(ctx, hidden.slice(1, next.extent(1) - 1, 1)).flat();  // (B, V)
     next = Tensor<Id, 2>(Shape{batch, Index{1}});
     for (Index b = 0; b < batch; ++b) {
-      const auto* const row = logits.row(b);
-      next(b, 0) = static_cast<Id>(std::max_element(row, row + logits.width()) - row);
+      next(b, 0) = best_token(logits.row(b), logits.width());
       const auto at = static_cast<std::size_t>(b);
       ended[at] = ended[at] || next(b, 0) == config.end;
       if (!ended[at]) results[at].push_back(next(b, 0));

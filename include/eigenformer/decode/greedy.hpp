@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/decode/best_token.hpp"
 
 namespace eigenformer {
 
@@ -48,8 +49,7 @@ std::vector<std::vector<Id>> greedy(Context& ctx, const Model& model, ConstView<
     const auto logits = model.logits(ctx, hidden.slice(1, length - 1, 1)).flat();  // (count, V)
     std::vector<Index> going;
     for (Index i = 0; i < count; ++i) {
-      const T* const row = logits.row(i);
-      const auto next = static_cast<Id>(std::max_element(row, row + logits.width()) - row);
+      const Id next = best_token(logits.row(i), logits.width());
       if (next == config.end) continue;
       results[static_cast<std::size_t>(active[static_cast<std::size_t>(i)])].push_back(next);
       going.push_back(active[static_cast<std::size_t>(i)]);

@@ -62,15 +62,15 @@ struct AttentionInputs {
   Index dropout_row(Index b, Index h, Index i) const { return (b * heads() + h) * queries() + i; }
 };
 
-/// What the forward pass keeps of a query: the weight of a key is 2^(score·log₂e − shift)·factor; the factor is 0 where
-/// nothing may be attended to.
+/// What the forward pass keeps of a query: the weight of a key is e^(score − largest)·factor; both are 0 where nothing may be
+/// attended to. The largest score is subtracted first, so however large it is, its own weight is exactly the factor.
 template <class T>
 struct AttentionRow {
-  T shift, factor;
+  T largest, factor;
 
   template <class V>
   V weight(V score) const {
-    return exp2(fma(score, V(std::numbers::log2e_v<T>), V(-shift))) * V(factor);
+    return exp2((score - V(largest)) * V(std::numbers::log2e_v<T>)) * V(factor);
   }
 };
 
@@ -139,13 +139,13 @@ void apply_score(const Score& score, const ScoreRow& at, Index first, Index coun
   }
 }
 
-/// Running maximum and sum of a row of e^s, in powers of 2. Scores come in whole vectors and begin with a panel, so the order
+/// Running maximum and sum of a row of e^s. Scores come in whole vectors and begin with a panel, so the order
 /// of summation depends on a score's place alone.
 template <class T>
 struct OnlineSoftmax {
   static constexpr int chains = Tile<T>::vectors;
 
-  T largest = -std::numeric_limits<T>::infinity(), shift = 0;
+  T largest = -std::numeric_limits<T>::infinity();
   Vec<T> sum{T{0}};
 
   OnlineSoftmax() = default;
@@ -153,7 +153,6 @@ struct OnlineSoftmax {
   explicit OnlineSoftmax(T sink) {
     if (sink == -std::numeric_limits<T>::infinity()) return;
     largest = sink;
-    shift = sink * std::numbers::log2e_v<T>;
     T one[static_cast<std::size_t>(Vec<T>::lanes)] = {1};
     sum = Vec<T>::load(one);
   }
@@ -170,28 +169,29 @@ struct OnlineSoftmax {
     });
   }
 
-  /// Takes more scores into account. Earlier weights, and the sum, are then to be multiplied by 2^(the result − shift).
+  /// What is subtracted from scores.
+  T base() const { return largest == -std::numeric_limits<T>::infinity() ? T{0} : largest; }
+
+  /// Takes more scores into account. Earlier weights, and the sum, are then to be multiplied by e^(the result − base()).
   T raise(const T* scores, Index padded) {
-    constexpr T infinity = std::numeric_limits<T>::infinity();
     Vec<T> most[static_cast<std::size_t>(chains)];
     unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { most[c] = Vec<T>(largest); });
     for_chains(padded, [&](auto c, Index j) EIGENFORMER_INLINE_LAMBDA { most[c] = maximum(most[c], Vec<T>::load(scores + j)); });
     unroll<chains - 1>([&](auto c) EIGENFORMER_INLINE_LAMBDA { most[0] = maximum(most[0], most[c + 1]); });
-    const T before = largest, old_shift = shift;
+    const T before = largest;
     largest = kernel::largest(most[0]);
-    if (largest == -infinity || largest == before) return shift;
-    shift = largest * std::numbers::log2e_v<T>;
-    return before == -infinity ? shift : old_shift;
+    return before == -std::numeric_limits<T>::infinity() ? base() : before;
   }
 
-  /// Turns them into weights 2^(s·log₂e − shift).
+  /// Turns them into weights e^(s − base()).
   void weigh(T* scores, Index padded) {
     Vec<T> total[static_cast<std::size_t>(chains)];
     unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { total[c] = Vec<T>(T{0}); });
+    const T from = base();
     const auto weigh_some = [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
       const auto s = load(scores + j, n);
       using V = std::remove_const_t<decltype(s)>;
-      const V weight = exp2(fma(s, V(std::numbers::log2e_v<T>), V(-shift)));
+      const V weight = exp2((s - V(from)) * V(std::numbers::log2e_v<T>));
       store(scores + j, weight, n);
       return weight;
     };
@@ -210,7 +210,7 @@ struct OnlineSoftmax {
 
   AttentionRow<T> row() const {
     const T all = kernel::sum(sum);
-    return {shift, all > 0 || std::isnan(all) ? 1 / all : T{0}};
+    return {base(), all > 0 || std::isnan(all) ? 1 / all : T{0}};
   }
 };
 
@@ -292,9 +292,9 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
             std::fill(line, line + seen_from, -std::numeric_limits<T>::infinity());
             std::fill(line + seen_to, line + padded, -std::numeric_limits<T>::infinity());
             shifts[i] = states_here[i].raise(line, padded);
-            shifts[after + i] = states_here[i].shift;
+            shifts[after + i] = states_here[i].base();
           }
-          for_vectors<T>(here, [&](Index i, auto n) { store(shifts + i, exp2(load(shifts + i, n) - load(shifts + after + i, n)), n); });
+          for_vectors<T>(here, [&](Index i, auto n) { store(shifts + i, exp2((load(shifts + i, n) - load(shifts + after + i, n)) * Vec<T>(std::numbers::log2e_v<T>)), n); });
           for (Index i = 0; i < here; ++i) {
             if (shifts[i] == 1) continue;
             states_here[i].sum = states_here[i].sum * Vec<T>(shifts[i]);
@@ -379,7 +379,7 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
           if (dquery && !dquery.add) std::fill_n(detail::head(dquery.view, b, h).row(first + i), head_width, T{0});
           if (in.sinks && dsinks) {
             const AttentionRow<T> row = rows(b, h, first + i);
-            sink_slopes(b, h) -= std::exp2(in.sinks[h] * std::numbers::log2e_v<T> - row.shift) * row.factor * along[i];
+            sink_slopes(b, h) -= std::exp(in.sinks[h] - row.largest) * row.factor * along[i];
           }
         }
         for (Index block = all.begin / keys_at_once * keys_at_once; block < all.end; block += keys_at_once) {

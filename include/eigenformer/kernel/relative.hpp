@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
+#include "eigenformer/core/error.hpp"
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/view.hpp"
 
@@ -13,6 +15,12 @@ struct RelativeBuckets {
   Index count = 32;           ///< of buckets
   Index furthest = 128;       ///< distances from here on share the last one
   bool bidirectional = true;  ///< half of them for keys after the query; else those share bucket 0
+
+  /// Throws unless there is a bucket for every distance.
+  void check() const {
+    const Index exact = (bidirectional ? count / 2 : count) / 2;
+    require(exact > 0 && furthest > exact, "relative", "cannot put distances up to ", furthest, " into ", count, " buckets");
+  }
 
   /// The bucket of distance = key − query.
   Index operator()(Index distance) const {

@@ -78,6 +78,7 @@ struct BasicBert {
   /// hidden states (B, N, D) → (B, 1, D), of the first token
   ConstView<T, 3> pool(Context& ctx, ConstView<T, 3> hidden) const {
     require(pooler.has_value(), "bert", "this model has no pooler");
+    require(hidden.extent(1) > 0, "bert", "there is no first token in ", hidden.shape());
     return op::activate<Tanh>(ctx, op::linear(ctx, hidden.slice(1, 0, 1), pooler->weight, pooler->bias));
   }
 };

@@ -11,8 +11,8 @@
 namespace eigenformer::op {
 
 // What happens to the scores: a kernel's Score (kernel/score.hpp), which holds views and numbers only; or, if it has a gradient,
-// a type whose forward<T>() is that and whose backward<T>(ctx) is the same with a place for the gradient. check(B, H, N, M) may
-// throw where it does not fit.
+// a type whose forward<T>() is that and whose backward<T>(ctx) is the same with a place for the gradient. check(B, H, N, M, mask)
+// may throw where it does not fit.
 
 namespace detail {
 
@@ -50,7 +50,7 @@ struct DistanceScore {
     const auto gradient = detail::to_add_to(back.gradient(distances.bias));
     return {by_head(distances.bias), distances.before, {gradient ? by_head(gradient.view) : View<T, 4>(), true}};
   }
-  void check(Index, Index heads, Index, Index) const {
+  void check(Index, Index heads, Index, Index, const Mask&) const {
     require(distances && distances.bias.extent(0) == heads && distances.bias.extent(1) > 0, "attention", "biases of distances ", distances.bias.shape(), " do not fit ", heads,
             " heads");
   }
@@ -77,7 +77,7 @@ struct RelativeKeyScore {
     const auto gradient = detail::to_add_to(back.gradient(logits));
     return {heads_first(logits), before, {gradient ? heads_first(gradient.view) : View<T, 4>(), true}};
   }
-  void check(Index batch, Index heads, Index queries, Index) const {
+  void check(Index batch, Index heads, Index queries, Index, const Mask&) const {
     require(logits.extent(0) == batch && logits.extent(1) == queries && logits.extent(2) == heads && logits.extent(3) > 0, "attention", "relative logits ",
             logits.shape(), " do not fit ", batch, " sequences of ", queries, " queries and ", heads, " heads");
   }
@@ -110,10 +110,12 @@ struct RelativeProductScore {
     score.dkey = detail::to_add_to(back.gradient(key));
     return score;
   }
-  void check(Index batch, Index heads, Index queries, Index keys) const {
+  void check(Index batch, Index heads, Index queries, Index keys, const Mask& mask) const {
+    const Index after = mask.causal && !mask.prefixes ? 0 : queries - 1;  // the furthest key after its query
     require(query.extent(0) == batch && query.extent(1) == queries && query.extent(2) == heads && key.extent(0) == heads && key.extent(1) == query.extent(3), "attention",
             "relative queries ", query.shape(), " and keys ", key.shape(), " do not fit each other, or ", heads, " heads");
-    require(before >= keys - 1 && key.extent(2) >= before + 1, "attention", "relative keys ", key.shape(), " do not reach back ", keys - 1, " tokens");
+    require(before >= keys - 1 && key.extent(2) >= before + 1 + after, "attention", "relative keys ", key.shape(), ", distance 0 at ", before,
+            ", do not reach ", keys - 1, " tokens back and ", after, " forth");
   }
 };
 
@@ -130,7 +132,7 @@ struct BiasScore {
   kernel::BiasScore<T> backward(Context& back) const {
     return {bias, detail::to_add_to(back.gradient(bias))};
   }
-  void check(Index batch, Index heads, Index queries, Index keys) const {
+  void check(Index batch, Index heads, Index queries, Index keys, const Mask&) const {
     const Shape<4> full{batch, heads, queries, keys};
     for (int axis = 0; axis < 4; ++axis)
       require(bias.extent(axis) == full[axis] || (axis < 3 && bias.extent(axis) == 1), "attention", "a bias of ", bias.shape(), " does not fit scores of ", full,
@@ -171,7 +173,11 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
           query.extent(2), " query heads");
   options.mask.check("attention", query.extent(0), query.extent(2), query.extent(1), key.extent(1));
   require(!sinks || sinks.size() == query.extent(2), "attention", sinks.size(), " sinks do not fit ", query.extent(2), " heads");
-  if constexpr (requires { score.check(Index{}, Index{}, Index{}, Index{}); }) score.check(query.extent(0), query.extent(2), query.extent(1), key.extent(1));
+  if constexpr (requires { score.check(Index{}, Index{}, Index{}, Index{}, options.mask); })
+    score.check(query.extent(0), query.extent(2), query.extent(1), key.extent(1), options.mask);
+  require(!distances.sums || (distances.sums.extent(0) == query.extent(0) && distances.sums.extent(1) == query.extent(1) && distances.sums.extent(2) == query.extent(2) &&
+                              distances.sums.extent(3) > 0),
+          "attention", "sums of distances ", distances.sums.shape(), " do not fit queries ", query.shape());
   const Mask mask = remembered(ctx, options.mask);
   const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), mask, next_dropout(ctx, options.dropout), sinks,
                                        {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};

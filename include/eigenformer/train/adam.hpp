@@ -28,6 +28,7 @@ void adam(const Threads& threads, const AdamConfig& config, Index step, double l
           const Model& gradient, Model& first, Model& second) {
   require(step >= 1, "adam", "steps count from 1, not ", step);
   if (!config.valid()) fail("adam", config.text());
+  walk([](const Leaf&, auto&...) {}, model, gradient, first, second);  // throws where they differ, before anything changes
   const auto power = static_cast<double>(step);
   walk(
       [&](const Leaf& leaf, auto& weight, const auto& slope, auto& m, auto& v) {

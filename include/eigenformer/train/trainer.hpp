@@ -30,7 +30,7 @@ struct StepReport {
   Index tokens = 0;          ///< that counted in the loss
   double gradient_norm = 0;  ///< of the mean loss, before clipping
   double learning_rate = 0;
-  bool skipped = false;  ///< no tokens, or a gradient that is not finite: nothing was changed
+  bool skipped = false;  ///< no tokens, or a gradient that is not finite or whose square is not: nothing was changed
 };
 
 /// Owns the model and all that is needed to go on exactly where it stopped: visit() lists weights, moments and counters.
@@ -47,7 +47,7 @@ class Trainer {
         gradient_(first_moment), ctx_(std::move(threads)) {
     require(static_cast<bool>(config_.learning_rate), "trainer", "no learning rate is given");
     require(!config_.clip || *config_.clip > 0, "trainer", "cannot clip at ", config_.clip.value_or(0));
-    require(config_.adam.valid() && config_.adam.epsilon > 0, "trainer", config_.adam.text());
+    require(config_.adam.valid() && config_.adam.epsilon > 1e-37, "trainer", config_.adam.text());
     counters(1) = static_cast<std::int64_t>(config_.seed);
     ctx_.tape = &tape_;
     ctx_.random = &random_;
@@ -70,6 +70,9 @@ class Trainer {
   /// local to the callback; other tensors that ops read must outlive the call.
   template <class F>
   void accumulate(F&& loss) {
+    require(!busy_, "trainer", "accumulate() was called from within its own loss");
+    busy_ = true;
+    const auto idle = finally([&] { busy_ = false; });
     const Random before = random_;
     if (!pending_) random_ = {static_cast<std::uint64_t>(counters(1)), static_cast<std::uint32_t>(steps() + 1), 0};
     bool counted = false;
@@ -98,10 +101,10 @@ class Trainer {
     StepReport report{.step = steps(), .loss = tokens_ > 0 ? loss_ / static_cast<double>(tokens_) : 0, .tokens = tokens_, .skipped = true};
     if (tokens_ > 0) {
       report.gradient_norm = global_norm(ctx_, gradient_) / static_cast<double>(tokens_);
-      if (std::isfinite(report.gradient_norm)) {
+      const double clip = config_.clip ? clip_factor(report.gradient_norm, *config_.clip) : 1;
+      if (report.gradient_norm * clip < largest_gradient) {
         report.learning_rate = config_.learning_rate(steps() + 1);
         require(std::isfinite(report.learning_rate), "trainer", "the learning rate of step ", steps() + 1, " is not finite");
-        const double clip = config_.clip ? clip_factor(report.gradient_norm, *config_.clip) : 1;
         adam(ctx_.threads, config_.adam, steps() + 1, report.learning_rate, clip / static_cast<double>(tokens_), model, gradient_,
              first_moment, second_moment);
         report.step = static_cast<Index>(++counters(0));
@@ -120,6 +123,8 @@ class Trainer {
   }
 
  private:
+  static constexpr double largest_gradient = 1e19;  // a float holds the square of any smaller one
+
   template <class F>
   static auto finally(F f) {
     struct Guard {
@@ -136,7 +141,7 @@ class Trainer {
   Random random_;
   double loss_ = 0;
   Index tokens_ = 0;
-  bool pending_ = false;
+  bool pending_ = false, busy_ = false;
 };
 
 }  // namespace eigenformer

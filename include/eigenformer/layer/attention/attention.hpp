@@ -58,6 +58,7 @@ struct Attention {
       : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, *config.key_bias}),
         value({config.width, config.key_heads * config.head_width, *config.value_bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
         heads(config), scores(config), head_width(config.head_width), window(config.window), scale(*config.scale), dropout(config.dropout) {
+    require(config.cap == 0 || requires { Scores::uses_cap; }, "attention", "a cap of ", config.cap, " needs CappedScores");
     if (config.sinks) sinks = Tensor<T, 1>(Shape{config.heads});
   }
 };

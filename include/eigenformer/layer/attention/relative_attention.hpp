@@ -39,7 +39,7 @@ struct RelativeAttention {
 
   /// x (B, N, D) → (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call = {}) const {
-    require(!call.caches, "relative_attention", "there is no cache for it yet");
+    require(!call.caches && !call.memory, "relative_attention", "it is for self-attention, and has no cache yet");
     const auto projected = query(ctx, x);
     const auto q = projected.split_last(head_width), k = key(ctx, x).split_last(head_width), v = value(ctx, x).split_last(head_width);
     const Index batch = x.extent(0), tokens = x.extent(1), heads = q.extent(2), distances = 2 * clip + 1;
@@ -58,6 +58,7 @@ struct RelativeAttention {
         value({config.width, config.key_heads * config.head_width, *config.value_bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
         head_width(config.head_width), clip(k), scale(*config.scale), dropout(config.dropout) {
     require(k > 0, "relative_attention", "cannot clip distances at ", k);
+    require(config.window == 0 && config.cap == 0 && !config.sinks, "relative_attention", "windows, caps and sinks are for Attention");
     relative_key = Tensor<T, 2>(Shape{2 * k + 1, config.head_width});
     relative_value = Tensor<T, 2>(Shape{config.head_width, 2 * k + 1});
   }

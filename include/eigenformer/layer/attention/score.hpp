@@ -43,6 +43,8 @@ struct AlibiScores {
 /// cap·tanh(s/cap), with the config's cap (Gemma Team 2024)
 template <Real T = float>
 struct CappedScores {
+  static constexpr bool uses_cap = true;
+
   double cap;
 
   explicit CappedScores(const AttentionConfig& config) : cap(config.cap) { require(cap > 0, "attention", "a cap of ", cap, " makes no sense"); }

@@ -40,7 +40,7 @@ struct TransformerXlAttention {
 
   /// x (B, N, D); call.memory (B, M, D), which ends with x, for the segments before, or null → (B, N, D). The mask must be causal.
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call) const {
-    require(call.mask.causal, "transformer_xl", "the mask must be causal: there is no r for keys after the query");
+    require(call.mask.causal && !call.mask.prefixes, "transformer_xl", "the mask must be causal, without prefixes: there is no r for keys after the query");
     require(!call.caches, "transformer_xl", "its cache is the memory: hidden states of the segments before");
     const auto memory = call.memory ? call.memory : x;
     const Index keys = memory.extent(1), width = x.extent(2), heads = query.weight.extent(0) / head_width;
@@ -65,7 +65,9 @@ struct TransformerXlAttention {
       : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, *config.key_bias}),
         value({config.width, config.key_heads * config.head_width, *config.value_bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
         position(Shape{config.heads * config.head_width, config.width}), content_bias(Shape{config.heads * config.head_width}),
-        position_bias(Shape{config.heads * config.head_width}), head_width(config.head_width), scale(*config.scale), dropout(config.dropout) {}
+        position_bias(Shape{config.heads * config.head_width}), head_width(config.head_width), scale(*config.scale), dropout(config.dropout) {
+    require(config.window == 0 && config.cap == 0 && !config.sinks, "transformer_xl", "windows, caps and sinks are for Attention");
+  }
 };
 
 }  // namespace eigenformer

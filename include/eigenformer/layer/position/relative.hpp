@@ -12,8 +12,8 @@ struct Relative : NoPosition<T> {
   RelativeBuckets buckets;
 
   explicit Relative(const PositionConfig& config, Index count = 32, Index furthest = 128) : buckets{count, furthest, Bidirectional} {
-    require(config.heads > 0 && count > (Bidirectional ? 3 : 1) && furthest > count, "relative", "cannot put distances up to ", furthest, " into ", count, " buckets for ",
-            config.heads, " heads");
+    buckets.check();
+    require(config.heads > 0, "relative", "cannot bias ", config.heads, " heads");
     weight = Tensor<T, 2>(Shape{count, config.heads});
   }
 

@@ -97,7 +97,7 @@ struct RotaryFrequencies {
     plain(stretched(by.factor * length - (by.factor - 1)));
   }
   void set(const YarnScaling& by, Index) {
-    require(by.factor >= 1 && by.original > 0 && by.fast > by.slow, "rotary", "cannot stretch ", by.original, " tokens by ", by.factor, " between ", by.slow, " and ", by.fast,
+    require(by.factor >= 1 && by.original > 0 && by.fast > by.slow && by.slow > 0 && base_ > 1, "rotary", "cannot stretch ", by.original, " tokens by ", by.factor, " between ", by.slow, " and ", by.fast,
             " turns");
     plain(base_);
     // The pair that turns so many times in the original length.
@@ -117,8 +117,12 @@ struct RotaryFrequencies {
   }
   void set(const LongScaling& by, Index tokens) {
     plain(base_);
+    require(by.original > 1 && by.longest > 0, "rotary", "cannot stretch ", by.original, " tokens to ", by.longest);
+    for (const auto* list : {&by.short_factors, &by.long_factors}) {
+      require(list->size() == values.size(), "rotary", list->size(), " factors do not fit ", values.size(), " pairs");
+      for (const double factor : *list) require(factor > 0, "rotary", "cannot divide a frequency by ", factor);
+    }
     const std::vector<double>& factors = tokens > by.original ? by.long_factors : by.short_factors;
-    require(factors.size() == values.size(), "rotary", factors.size(), " factors do not fit ", values.size(), " pairs");
     for (std::size_t i = 0; i < values.size(); ++i) values[i] /= factors[i];
     const double stretch = static_cast<double>(by.longest) / static_cast<double>(by.original);
     attention_factor = by.attention_factor.value_or(stretch <= 1 ? 1 : std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(by.original))));
@@ -139,17 +143,29 @@ struct RotaryFrequencies {
 template <Real T = float>
 struct Rotary : NoPosition<T> {
   RotaryConfig config;
+  RotaryFrequencies frequencies;  // of sequences of no length: what they are, unless the scaling looks at the length
 
-  explicit Rotary(const RotaryConfig& given) : config(given) { RotaryFrequencies(config, 0); }  // throws if it makes no sense
+  explicit Rotary(const RotaryConfig& given) : config(given), frequencies(config, 0) {}
   explicit Rotary(const PositionConfig& given) : Rotary(RotaryConfig{.width = given.head_width}) {}
 
   void attend(Context& ctx, Index batch, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
     positions.check("rotary", batch, tokens);
-    Index last = positions.first + tokens;
-    for (Index b = 0; !positions.shared() && b < batch; ++b)
-      for (Index n = 0; n < tokens; ++n) last = (std::max)(last, positions.at(b, n) + 1);
-    const RotaryFrequencies frequencies(config, last);
-    call.rotary = op::rotary_table<T>(ctx, frequencies.values, frequencies.attention_factor, config.layout, batch, tokens, positions);
+    if (!std::holds_alternative<DynamicNtkScaling>(config.scaling) && !std::holds_alternative<LongScaling>(config.scaling)) {
+      call.rotary = op::rotary_table<T>(ctx, frequencies.values, frequencies.attention_factor, config.layout, batch, tokens, positions);
+      return;
+    }
+    // Every sequence has its own length, padding not counted, and so its own frequencies.
+    require(!call.caches, "rotary", "frequencies that depend on the length do not go with keys from a cache");
+    const Shape<3> shape{batch, tokens, static_cast<Index>(frequencies.values.size())};
+    const auto cosine = ctx.arena.allocate<T>(shape), sine = ctx.arena.allocate<T>(shape);
+    for (Index b = 0; b < batch; ++b) {
+      Index length = 0;
+      for (Index n = 0; n < (call.mask.key_lengths ? call.mask.key_lengths[b] : tokens); ++n) length = (std::max)(length, positions.at(b, n) + 1);
+      const RotaryFrequencies own(config, length);
+      const Positions its{.first = positions.first, .given = positions.given ? positions.given.slice(0, b, 1) : ConstView<Index, 2>()};
+      kernel::rotary_table<T>(ctx.threads, own.values, own.attention_factor, its, cosine.slice(0, b, 1), sine.slice(0, b, 1));
+    }
+    call.rotary = {cosine, sine, config.layout};
   }
 };
 
