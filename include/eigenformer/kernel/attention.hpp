@@ -308,7 +308,7 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
             for (Index j = from / Dropout::chunk * Dropout::chunk; in.dropout && j < to; j += Dropout::chunk) {
               in.dropout.factors(in.dropout_row(b, h, row + i), j / Dropout::chunk, factors);
               for (Index at = (std::max)(j, from); at < (std::min)(j + Dropout::chunk, from + padded); at += lanes)
-                (Vec<T>::load(line + at - from) * Vec<T>::load(factors + at - j)).store(line + at - from);
+                (Vec<T>::load(line + (at - from)) * Vec<T>::load(factors + (at - j))).store(line + (at - from));
             }
             if (in.distances.sums)
               detail::add_clipped(distance_line(b, h, row + i), in.distances.sums.extent(3) - 1, from - in.row(b, h, row + i).position + in.distances.before, line, to - from);

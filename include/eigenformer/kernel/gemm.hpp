@@ -265,7 +265,7 @@ void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b
         const bool done = k + depth == a.depth;
         const T* panels[static_cast<std::size_t>(panel_block)];
         for (Index p = first_panel; p < last_panel; ++p)
-          panels[p - first_panel] = right.block(p, k, depth, packed_right + slot * right_size + (p - first_panel) * depth_block * width);
+          panels[p - first_panel] = right.block(p, k, depth, right.packs ? packed_right + slot * right_size + (p - first_panel) * depth_block * width : nullptr);
         for (Index block = first_block; block < last_block; ++block) {
           const Index first_row = groups.block_begin(block), last_row = groups.block_begin(block + 1);
           const T* left = pack_first ? packed_left + (block * a.depth + k) * row_block : pack_within ? packed_left + slot * left_size : a.data + first_row * a.stride + k;
