@@ -1,6 +1,7 @@
-// Matrix products in register tiles. The right factor is repacked into panels, k-major and as wide as the tile; the left
-// one is read in place or, where its k axis is strided, from a packed copy. Every element of the result is one chain of
-// fused multiply-adds over k = 0, 1, 2, …, whatever tile, edge, block or thread computes it: that is the bit guarantee.
+// Matrix products in register tiles. The right factor is repacked into panels, k-major and as wide as the tile, ahead or block by
+// block where it is used; the left one is read in place or, where its k axis is strided, from a packed copy. Every element of the
+// result is a sum over blocks of k = 0 … depth_block − 1, …, in that order, each one chain of fused multiply-adds over its k, whatever
+// tile, edge or thread computes it: that is the bit guarantee.
 #pragma once
 
 #include <Eigen/Core>
