@@ -54,6 +54,7 @@
 #include "eigenformer/layer/attention/config.hpp"
 #include "eigenformer/layer/attention/heads.hpp"
 #include "eigenformer/layer/attention/kv_cache.hpp"
+#include "eigenformer/layer/attention/projections.hpp"
 #include "eigenformer/layer/attention/relative_attention.hpp"
 #include "eigenformer/layer/attention/score.hpp"
 #include "eigenformer/layer/attention/transformer_xl_attention.hpp"

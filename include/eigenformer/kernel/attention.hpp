@@ -99,16 +99,6 @@ Panels<T> packed_rows(ConstView<T, 2> x, T scale, T* to) {
   return panels;
 }
 
-/// Panels of scale·xᵀ.
-template <class T>
-Panels<T> packed_columns(ConstView<T, 2> x, T scale, T* to) {
-  const Panels<T> panels{to, x.extent(1), x.extent(0)};
-  for (Index p = 0; p < panels.count(); ++p)
-    pack_panel_transposed(x.row(p * Tile<T>::width), x.stride(0), (std::min)(Tile<T>::width, x.rows() - p * Tile<T>::width), panels.depth, scale,
-                          to + p * panels.depth * Tile<T>::width);
-  return panels;
-}
-
 /// c (rows, width) = [c +] a·b over rows [k, k + depth) of b; a(i, k) = a[i·row_stride + k·k_stride].
 template <class T>
 void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stride, const Panels<T>& b, Index k, T* c, Index c_stride, bool add) {
@@ -214,7 +204,7 @@ struct OnlineSoftmax {
   }
 };
 
-/// The keys that any of some rows sees, as far as they lie in [begin, end).
+/// The keys that any of some rows sees, as far as they lie in [begin, end), from the begin of a panel.
 template <class T>
 Mask::Range seen_by(const Mask::Range* rows, Index count, Index begin, Index end) {
   Mask::Range all{end, begin};
@@ -257,19 +247,18 @@ void attention_forward(const Threads& threads, Arena& arena, const AttentionInpu
     detail::OnlineSoftmax<T>* const softmax = softmax_scratch + slot * states;
     for (Index h = 0; h < group; ++h)
       std::uninitialized_fill_n(softmax + h * piece, piece, in.sinks ? detail::OnlineSoftmax<T>(in.sinks[kv * group + h]) : detail::OnlineSoftmax<T>());
-    Mask::Range all{keys, 0};
     for (Index i = 0; i < count; ++i) {
       ranges[i] = in.range(b, first + i);
-      if (ranges[i].begin < ranges[i].end) all = {(std::min)(all.begin, ranges[i].begin), (std::max)(all.end, ranges[i].end)};
       for (Index h = kv * group; h < (kv + 1) * group; ++h) {
         std::fill_n(&output(b, first + i, h, 0), head_width, T{0});
         if (in.distances.sums) std::fill_n(distance_line(b, h, first + i), in.distances.sums.extent(3), T{0});
       }
     }
+    const Mask::Range all = detail::seen_by<T>(ranges, count, 0, keys);
     const detail::RowGroups<T> groups{count};
     for (Index block = all.begin / keys_at_once * keys_at_once; block < all.end; block += keys_at_once) {
       const Index size = (std::min)(keys_at_once, all.end - block);
-      const auto key = detail::packed_columns<T>(detail::head(in.key, b, kv).slice(0, block, size), in.scale, packed_keys);
+      const auto key = pack_panels_transposed<T>({}, detail::head(in.key, b, kv).slice(0, block, size), packed_keys, in.scale);
       const auto value = detail::packed_rows<T>(detail::head(in.value, b, kv).slice(0, block, size), T{1}, packed_values);
       for (Index h = kv * group; h < (kv + 1) * group; ++h) {
         const auto query = detail::head(in.query, b, h);
@@ -333,6 +322,7 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
                         Gradient<T, 1> dsinks = {}) {
   constexpr Index query_block = row_block;
   constexpr Index keys_at_once = std::lcm(Tile<T>::width, Dropout::chunk);
+  constexpr bool bends = requires { score.row(ScoreRow{}, Index{}, Index{}).slope(Vec<T>(), Index{}, Index{}); };
   constexpr bool collects = requires { score.collect(ScoreRow{}, Index{}, Index{}, static_cast<const T*>(nullptr)); };
   const Index queries = in.queries(), head_width = in.width(), keys = in.keys();
   const Index key_size = Panels<T>::size(head_width, keys), row_size = Panels<T>::size(keys, head_width), query_size = Panels<T>::size(query_block, head_width);
@@ -346,7 +336,7 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
     T* free = scratch + slot * slot_size;
     const auto take = [&](Index count) { return std::exchange(free, free + count); };
     const auto key = detail::head(in.key, b, kv), value = detail::head(in.value, b, kv);
-    const Panels<T> key_columns = detail::packed_columns<T>(key, in.scale, take(key_size)), value_columns = detail::packed_columns<T>(value, T{1}, take(key_size));
+    const Panels<T> key_columns = pack_panels_transposed<T>({}, key, take(key_size), in.scale), value_columns = pack_panels_transposed<T>({}, value, take(key_size));
     const Panels<T> key_rows = detail::packed_rows<T>(key, in.scale, take(row_size));
     T *const query_memory = take(query_size), *const slope_memory = take(query_size);
     T* const weights = take(query_block * keys_at_once);  // (queries, keys), dropped
@@ -367,10 +357,8 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
         const Panels<T> query_rows = detail::packed_rows<T>(query.slice(0, first, count), in.scale, query_memory);
         const Panels<T> dout_rows = detail::packed_rows<T>(dout.slice(0, first, count), T{1}, slope_memory);
         std::array<Mask::Range, static_cast<std::size_t>(query_block)> ranges;
-        Mask::Range all{keys, 0};
         for (Index i = 0; i < count; ++i) {
-          const auto range = ranges[static_cast<std::size_t>(i)] = in.range(b, first + i);
-          if (range.begin < range.end) all = {(std::min)(all.begin, range.begin), (std::max)(all.end, range.end)};
+          ranges[static_cast<std::size_t>(i)] = in.range(b, first + i);
           along[i] = sum_vectors<T>(head_width, [&](Index e, auto n) { return load(out.row(first + i) + e, n) * load(dout.row(first + i) + e, n); });
           if (in.distances.slopes)
             along[i] += sum_vectors<T>(in.distances.slopes.extent(3), [&](Index d, auto n) {
@@ -382,6 +370,7 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
             sink_slopes(b, h) -= std::exp(in.sinks[h] - row.largest) * row.factor * along[i];
           }
         }
+        const Mask::Range all = detail::seen_by<T>(ranges.data(), count, 0, keys);
         for (Index block = all.begin / keys_at_once * keys_at_once; block < all.end; block += keys_at_once) {
           const Index size = (std::min)(keys_at_once, keys - block);
           std::array<Mask::Range, static_cast<std::size_t>(query_block)> seen;  // by each group of queries, of this block, in whole panels or vectors
@@ -424,24 +413,18 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
                 store(slope_row + j, weight * (slope - decltype(slope)(along[i + begin])), n);
               };
               const Index length = end_here - begin_here;
-              if constexpr (std::is_same_v<Score, PlainScore>) {
-                in.mask.hide(b, h, row, block + begin_here, length, weight_row + begin_here);
-                for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA { differentiate(begin_here + offset, n); });
-              } else {
-                constexpr bool bends = requires { score.row(at, Index{}, Index{}).slope(Vec<T>(), Index{}, Index{}); };
-                T raw[static_cast<std::size_t>(keys_at_once)];
-                if constexpr (bends) std::copy(weight_row + begin_here, weight_row + end_here, raw);
-                detail::apply_score<T>(score, at, block + begin_here, length, weight_row + begin_here);
-                in.mask.hide(b, h, row, block + begin_here, length, weight_row + begin_here);
-                for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA { differentiate(begin_here + offset, n); });
-                if constexpr (collects) score.collect(at, block + begin_here, length, slope_row + begin_here);
-                if constexpr (bends) {
-                  const auto f = score.row(at, block + begin_here, length);
-                  for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA {
-                    T* const to_slope = slope_row + begin_here + offset;
-                    store(to_slope, load(to_slope, n) * f.slope(load(raw + offset, n), offset, n), n);
-                  });
-                }
+              T raw[static_cast<std::size_t>(keys_at_once)];
+              if constexpr (bends) std::copy(weight_row + begin_here, weight_row + end_here, raw);
+              detail::apply_score<T>(score, at, block + begin_here, length, weight_row + begin_here);
+              in.mask.hide(b, h, row, block + begin_here, length, weight_row + begin_here);
+              for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA { differentiate(begin_here + offset, n); });
+              if constexpr (collects) score.collect(at, block + begin_here, length, slope_row + begin_here);
+              if constexpr (bends) {
+                const auto f = score.row(at, block + begin_here, length);
+                for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA {
+                  T* const to_slope = slope_row + begin_here + offset;
+                  store(to_slope, load(to_slope, n) * f.slope(load(raw + offset, n), offset, n), n);
+                });
               }
               zero(0, begin_here);
               zero(end_here, size);

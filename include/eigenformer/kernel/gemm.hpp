@@ -169,14 +169,14 @@ void pack_panel(const T* b, Index b_stride, Index count, Index depth, T* to) {
 
 }  // namespace detail
 
-/// Packs B = wᵀ for w (N, K).
+/// Packs B = scale·wᵀ for w (N, K).
 template <class T>
-Panels<T> pack_panels_transposed(const Threads& threads, ConstView<T, 2> w, T* to) {
+Panels<T> pack_panels_transposed(const Threads& threads, ConstView<T, 2> w, T* to, T scale = 1) {
   constexpr Index width = Tile<T>::width;
   const Panels<T> panels{to, w.extent(1), w.extent(0)};
   threads.parallel_for(panels.count(), row_grain(panels.depth * width), [&](Index begin, Index end) {
     for (Index p = begin; p < end; ++p)
-      detail::pack_panel_transposed(w.row(p * width), w.stride(0), (std::min)(width, panels.width - p * width), panels.depth, T{1},
+      detail::pack_panel_transposed(w.row(p * width), w.stride(0), (std::min)(width, panels.width - p * width), panels.depth, scale,
                                     to + p * panels.depth * width);
   });
   return panels;

@@ -28,11 +28,7 @@ ConstView<T, Rank> activated_linear(Context& ctx, ConstView<T, Rank> x, const We
   check_linear(x, weight.view(), bias);
   const View<T, Rank> y = ctx.output<T>(x.shape().with_width(weight.extent(0)));
   const View<T, 2> sums = ctx.tape ? ctx.arena.allocate<T>(Shape{y.rows(), y.width()}) : View<T, 2>();
-  {
-    const auto scratch = ctx.scratch();
-    kernel::linear_forward_then<T>(ctx.threads, ctx.arena, x.flat(), weight, weight.panels(), y.flat(),
-                              kernel::ActivatedBias<Activation, T>{bias.data(), sums});
-  }
+  kernel::linear_forward_then<T>(ctx.threads, ctx.arena, x.flat(), weight, weight.panels(), y.flat(), kernel::ActivatedBias<Activation, T>{bias.data(), sums});
   ctx.record(y, [=, matrix = weight.view()](Context& back, ConstView<T, Rank> dy) {
     const auto dx = back.gradient(x).flat(), dweight = back.gradient(matrix);
     const auto dbias = back.gradient(bias);

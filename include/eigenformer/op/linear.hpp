@@ -22,14 +22,10 @@ ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, std::type_identity
                           std::type_identity_t<ConstView<T, 1>> bias = {}, const kernel::Panels<T>& panels = {}) {
   check_linear(x, weight, bias);
   const View<T, Rank> y = ctx.output<T>(x.shape().with_width(weight.extent(0)));
-  {
-    const auto scratch = ctx.scratch();
-    kernel::linear_forward<T>(ctx.threads, ctx.arena, x.flat(), weight, bias, y.flat(), panels);
-  }
+  kernel::linear_forward<T>(ctx.threads, ctx.arena, x.flat(), weight, bias, y.flat(), panels);
   ctx.record(y, [=](Context& back, ConstView<T, Rank> dy) {
     const auto dx = back.gradient(x).flat(), dweight = back.gradient(weight);
     const auto dbias = back.gradient(bias);
-    const auto scratch = back.scratch();
     kernel::linear_backward_input<T>(back.threads, back.arena, dy.flat(), weight, dx);
     kernel::linear_backward_weight<T>(back.threads, back.arena, dy.flat(), x.flat(), dweight, dbias);
   });

@@ -8,31 +8,30 @@
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/attention/config.hpp"
 #include "eigenformer/layer/attention/heads.hpp"
+#include "eigenformer/layer/attention/projections.hpp"
 #include "eigenformer/layer/attention/score.hpp"
-#include "eigenformer/layer/linear.hpp"
 #include "eigenformer/op/attention.hpp"
 
 namespace eigenformer {
 
 template <Real T = float, class Heads = PlainHeads<T>, class Scores = PlainScores<T>>
-struct Attention {
-  Linear<T> query;   // (H·E, D)
-  Linear<T> key;     // (K·E, D)
-  Linear<T> value;   // (K·E, D)
-  Linear<T> output;  // (D, H·E)
+struct Attention : AttentionProjections<T> {
+  using Projections = AttentionProjections<T>;
+  using Projections::query, Projections::key, Projections::value, Projections::output, Projections::head_width, Projections::scale, Projections::dropout;
+
   Tensor<T, 1> sinks;  // (H), or none
   Heads heads;
   Scores scores;
-  Index head_width, window;
-  double scale, dropout;
+  Index window;
 
-  explicit Attention(const AttentionConfig& given) : Attention(given.completed(), Completed()) {}
+  explicit Attention(const AttentionConfig& config)
+      : Projections(config.completed()), heads(config.completed()), scores(config.completed()), window(config.window) {
+    require(config.cap == 0 || requires { Scores::uses_cap; }, "attention", "a cap of ", config.cap, " needs CappedScores");
+    if (config.sinks) sinks = Tensor<T, 1>(Shape{config.heads});
+  }
 
   static void visit(auto&& f, auto&... m) {
-    f("query", m.query...);
-    f("key", m.key...);
-    f("value", m.value...);
-    f("output", m.output...);
+    Projections::visit(f, m...);
     f(Leaf{"sinks", Init::zeros}, m.sinks...);
     f("heads", m.heads...);
     f("scores", m.scores...);
@@ -50,16 +49,6 @@ struct Attention {
     if (window > 0) mask.window = window;
     const auto mixed = op::attention<T>(ctx, q, k, v, {scale, mask, dropout}, scores.bind(ctx, call), ConstView<T, 1>(sinks));
     return output(ctx, mixed.reshape(x.shape().with_width(query.weight.extent(0))));
-  }
-
- private:
-  struct Completed {};
-  Attention(const AttentionConfig& config, Completed)
-      : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, *config.key_bias}),
-        value({config.width, config.key_heads * config.head_width, *config.value_bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
-        heads(config), scores(config), head_width(config.head_width), window(config.window), scale(*config.scale), dropout(config.dropout) {
-    require(config.cap == 0 || requires { Scores::uses_cap; }, "attention", "a cap of ", config.cap, " needs CappedScores");
-    if (config.sinks) sinks = Tensor<T, 1>(Shape{config.heads});
   }
 };
 

@@ -4,7 +4,7 @@
 
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/attention/config.hpp"
-#include "eigenformer/layer/linear.hpp"
+#include "eigenformer/layer/attention/projections.hpp"
 #include "eigenformer/op/affine.hpp"
 #include "eigenformer/op/attention.hpp"
 
@@ -16,23 +16,23 @@ struct RelativeAttentionConfig {
 };
 
 template <Real T = float>
-struct RelativeAttention {
-  Linear<T> query;             // (H·E, D)
-  Linear<T> key;               // (K·E, D)
-  Linear<T> value;             // (K·E, D)
-  Linear<T> output;            // (D, H·E)
+struct RelativeAttention : AttentionProjections<T> {
+  using Projections = AttentionProjections<T>;
+  using Projections::query, Projections::key, Projections::value, Projections::output, Projections::head_width, Projections::scale, Projections::dropout;
+
   Tensor<T, 2> relative_key;    // (2k + 1, E)
   Tensor<T, 2> relative_value;  // (E, 2k + 1): a linear map of the sums of weights by distance
-  Index head_width, clip;
-  double scale, dropout;
+  Index clip;
 
-  explicit RelativeAttention(const RelativeAttentionConfig& given) : RelativeAttention(given.attention.completed(), given.clip) {}
+  explicit RelativeAttention(const RelativeAttentionConfig& config) : Projections(config.attention.completed()), clip(config.clip) {
+    require(clip > 0, "relative_attention", "cannot clip distances at ", clip);
+    require(config.attention.window == 0 && config.attention.cap == 0 && !config.attention.sinks, "relative_attention", "windows, caps and sinks are for Attention");
+    relative_key = Tensor<T, 2>(Shape{2 * clip + 1, head_width});
+    relative_value = Tensor<T, 2>(Shape{head_width, 2 * clip + 1});
+  }
 
   static void visit(auto&& f, auto&... m) {
-    f("query", m.query...);
-    f("key", m.key...);
-    f("value", m.value...);
-    f("output", m.output...);
+    Projections::visit(f, m...);
     f(Leaf{"relative_key", Init::xavier}, m.relative_key...);
     f(Leaf{"relative_value", Init::xavier}, m.relative_value...);
   }
@@ -50,17 +50,6 @@ struct RelativeAttention {
     const auto moved = op::linear<T, 3>(ctx, ConstView<T, 4>(sums).reshape(Shape{batch, tokens * heads, distances}), relative_value);
     const Shape<3> flat{batch, tokens, heads * head_width};
     return output(ctx, op::add(ctx, mixed.reshape(flat), moved.reshape(flat)));
-  }
-
- private:
-  RelativeAttention(const AttentionConfig& config, Index k)
-      : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, *config.key_bias}),
-        value({config.width, config.key_heads * config.head_width, *config.value_bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
-        head_width(config.head_width), clip(k), scale(*config.scale), dropout(config.dropout) {
-    require(k > 0, "relative_attention", "cannot clip distances at ", k);
-    require(config.window == 0 && config.cap == 0 && !config.sinks, "relative_attention", "windows, caps and sinks are for Attention");
-    relative_key = Tensor<T, 2>(Shape{2 * k + 1, config.head_width});
-    relative_value = Tensor<T, 2>(Shape{config.head_width, 2 * k + 1});
   }
 };
 

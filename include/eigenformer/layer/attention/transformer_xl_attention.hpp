@@ -7,7 +7,7 @@
 
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/attention/config.hpp"
-#include "eigenformer/layer/linear.hpp"
+#include "eigenformer/layer/attention/projections.hpp"
 #include "eigenformer/op/affine.hpp"
 #include "eigenformer/op/attention.hpp"
 #include "eigenformer/op/embedding.hpp"
@@ -15,24 +15,21 @@
 namespace eigenformer {
 
 template <Real T = float>
-struct TransformerXlAttention {
-  Linear<T> query;          // (H·E, D)
-  Linear<T> key;            // (K·E, D)
-  Linear<T> value;          // (K·E, D)
-  Linear<T> output;         // (D, H·E)
+struct TransformerXlAttention : AttentionProjections<T> {
+  using Projections = AttentionProjections<T>;
+  using Projections::query, Projections::key, Projections::value, Projections::output, Projections::head_width, Projections::scale, Projections::dropout;
+
   Tensor<T, 2> position;    // (H·E, D): from the sinusoid of a distance to r
   Tensor<T, 1> content_bias;   // (H·E): u
   Tensor<T, 1> position_bias;  // (H·E): v
-  Index head_width;
-  double scale, dropout;
 
-  explicit TransformerXlAttention(const AttentionConfig& given) : TransformerXlAttention(given.completed(), Completed()) {}
+  explicit TransformerXlAttention(const AttentionConfig& config)
+      : Projections(config.completed()), position(query.weight.shape()), content_bias(Shape{query.weight.extent(0)}), position_bias(content_bias.shape()) {
+    require(config.window == 0 && config.cap == 0 && !config.sinks, "transformer_xl", "windows, caps and sinks are for Attention");
+  }
 
   static void visit(auto&& f, auto&... m) {
-    f("query", m.query...);
-    f("key", m.key...);
-    f("value", m.value...);
-    f("output", m.output...);
+    Projections::visit(f, m...);
     f(Leaf{"position", Init::xavier, Decay::yes}, m.position...);
     f(Leaf{"content_bias", Init::zeros}, m.content_bias...);
     f(Leaf{"position_bias", Init::zeros}, m.position_bias...);
@@ -57,16 +54,6 @@ struct TransformerXlAttention {
     const auto k = key(ctx, memory).split_last(head_width), v = value(ctx, memory).split_last(head_width);
     const auto mixed = op::attention<T>(ctx, by_content, k, v, {scale, call.mask, dropout}, op::RelativeProductScore<T>{by_position, r, keys - 1, scale});
     return output(ctx, mixed.reshape(x.shape().with_width(heads * head_width)));
-  }
-
- private:
-  struct Completed {};
-  TransformerXlAttention(const AttentionConfig& config, Completed)
-      : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, *config.key_bias}),
-        value({config.width, config.key_heads * config.head_width, *config.value_bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
-        position(Shape{config.heads * config.head_width, config.width}), content_bias(Shape{config.heads * config.head_width}),
-        position_bias(Shape{config.heads * config.head_width}), head_width(config.head_width), scale(*config.scale), dropout(config.dropout) {
-    require(config.window == 0 && config.cap == 0 && !config.sinks, "transformer_xl", "windows, caps and sinks are for Attention");
   }
 };
 

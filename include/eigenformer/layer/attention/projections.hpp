@@ -1,0 +1,33 @@
+// The four linear maps that every kind of attention has, and its numbers.
+#pragma once
+
+#include "eigenformer/core/visit.hpp"
+#include "eigenformer/layer/attention/config.hpp"
+#include "eigenformer/layer/linear.hpp"
+
+namespace eigenformer {
+
+template <Real T = float>
+struct AttentionProjections {
+  Linear<T> query;   // (H·E, D)
+  Linear<T> key;     // (K·E, D)
+  Linear<T> value;   // (K·E, D)
+  Linear<T> output;  // (D, H·E)
+  Index head_width;
+  double scale, dropout;
+
+  /// Of a completed config.
+  explicit AttentionProjections(const AttentionConfig& config)
+      : query({config.width, config.heads * config.head_width, config.bias}), key({config.width, config.key_heads * config.head_width, *config.key_bias}),
+        value({config.width, config.key_heads * config.head_width, *config.value_bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
+        head_width(config.head_width), scale(*config.scale), dropout(config.dropout) {}
+
+  static void visit(auto&& f, auto&... m) {
+    f("query", m.query...);
+    f("key", m.key...);
+    f("value", m.value...);
+    f("output", m.output...);
+  }
+};
+
+}  // namespace eigenformer
