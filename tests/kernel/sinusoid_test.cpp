@@ -20,7 +20,7 @@ constexpr double base = 10000;
 std::vector<double> encoding(Index width, Index position) {
   const Tensor<double, 3> x(Shape{Index{1}, Index{1}, width});
   const Guarded<double, 3> y(x.shape());
-  kernel::sinusoid_forward<double>({}, x, position, base, y);
+  kernel::sinusoid_forward<double>({}, x, {.first = position}, base, y);
   const auto values = y.values();
   return {values.data(), values.data() + width};
 }
@@ -50,7 +50,7 @@ TYPED_TEST(SinusoidKernel, AddsTheEncoding) {
                 want.values(b, n, j) += j % 2 == 0 ? std::sin(angle) : std::cos(angle);
               }
           want.magnitude = sizeof(T) == 4 ? 2 : 2 + static_cast<double>(first + tokens);  // angles are rounded in double
-          kernel::sinusoid_forward<T>({}, x, first, base, y);
+          kernel::sinusoid_forward<T>({}, x, {.first = first}, base, y);
           expect_close(y, want, Tolerance<T>::sinusoid);
         });
 }
@@ -70,10 +70,10 @@ TEST(Sinusoid, AnOddWidthEndsWithASine) {
 TEST(Sinusoid, APositionHasTheSameBitsWhereverTheSequenceBegins) {
   const Tensor<float, 3> x(Shape{1, 200, 10});
   Tensor<float, 3> all(x.shape());
-  kernel::sinusoid_forward<float>({}, x.view(), 0, base, all.view());
+  kernel::sinusoid_forward<float>({}, x.view(), {}, base, all.view());
   for (const Index first : {1, 17, 31, 32, 33, 100}) {
     Tensor<float, 3> some(Shape{Index{1}, 200 - first, Index{10}});
-    kernel::sinusoid_forward<float>({}, x.view().slice(1, 0, 200 - first), first, base, some.view());
+    kernel::sinusoid_forward<float>({}, x.view().slice(1, 0, 200 - first), {.first = first}, base, some.view());
     for (Index n = first; n < 200; ++n)
       for (Index j = 0; j < 10; ++j) ASSERT_EQ(some(0, n - first, j), all(0, n, j)) << first << ' ' << n;
   }

@@ -126,7 +126,7 @@ TEST(KernelThreads, RowByRow) {
         kernel::activation_backward<Relu, float>(threads, x, residual, {dactive, false});
         kernel::embedding_forward<float>(threads, ids, table, 2.0f, found);
         kernel::embedding_backward<float>(threads, ids, x, 2.0f, {dtable, false});
-        kernel::sinusoid_forward<float>(threads, x.view().reshape(Shape{Index{2}, rows / 2, width}), 3, 10000, positions);
+        kernel::sinusoid_forward<float>(threads, x.view().reshape(Shape{Index{2}, rows / 2, width}), {.first = 3}, 10000, positions);
       },
       x, x, x, x, x, table, Tensor<float, 3>(Shape{Index{2}, rows / 2, width}));
 }

@@ -93,6 +93,59 @@ struct FamilyRun {
   }
 };
 
+/// Full passes over the prefixes of sequences of different lengths, and the same from a state: token by token, in any pieces, with
+/// any company, after forks, reorderings and drops.
+template <class Model>
+void check_cached(const Model& model) {
+  constexpr Index longest = 80;
+  const auto ids = random_ids(Shape{3, longest}, 0, family_vocabulary, 3), source = random_ids(Shape{3, Index{9}}, 0, family_vocabulary, 4);
+  const Tensor<Index, 1> source_lengths = lengths({9, 4, 7});
+  Context ctx;
+  constexpr bool decodes_only = requires { model.start(); };
+  const auto whole = [&] {
+    if constexpr (decodes_only) return model.hidden(ctx, {.ids = ids});
+    else return model.decode(ctx, ids, model.encode(ctx, source, source_lengths), source_lengths);
+  }();
+  const auto start = [&] {
+    if constexpr (decodes_only) return model.start(3);
+    else return model.start(ctx, source, source_lengths);
+  };
+  auto state = start();
+  std::vector<Index> who{0, 1, 2};  // sequence i is a beginning of ids[who[i]]
+  const auto next = [&](const std::vector<Index>& counts) {
+    std::vector<Id> tokens;
+    std::vector<Index> first;
+    for (std::size_t i = 0; i < who.size(); ++i) {
+      first.push_back(state.length(static_cast<Index>(i)));
+      tokens.insert(tokens.end(), &ids(who[i], first[i]), &ids(who[i], first[i]) + counts[i]);
+    }
+    const auto part = model.hidden(ctx, {tokens, counts}, state);
+    Index row = 0;
+    for (std::size_t i = 0; i < who.size(); row += counts[i++])
+      ASSERT_TRUE(identical(part[0].slice(0, row, counts[i]), whole[who[i]].slice(0, first[i], counts[i]))) << "sequence " << who[i] << " from " << first[i];
+  };
+  const auto select = [&](const std::vector<Index>& which) {
+    state.select(which);
+    std::vector<Index> chosen;
+    for (const Index i : which) chosen.push_back(who[static_cast<std::size_t>(i)]);
+    who = chosen;
+  };
+  next({1, 5, 0});
+  next({13, 1, 2});
+  auto copy = state;
+  const auto owners = who;
+  select({2, 0, 0, 1, 2});  // forks
+  next({1, 1, 7, 30, 3});
+  next({33, 1, 1, 1, 1});
+  select({3, 1, 0});
+  next({80 - state.length(0), 1, 2});
+  select({1});
+  next({1});
+  state = copy;  // what was shared has not changed
+  who = owners;
+  next({66, 3, 17});
+}
+
 struct Family {
   std::string name;
   std::function<void()> check_gradient, check_threads, check_cache, check_batch;
@@ -123,20 +176,10 @@ Family family_of(std::string name, Config config, std::vector<std::string> const
             }
           },
           [=] {
-            if constexpr (requires(Model<float> m) { m.start(); }) {  // a decoder: token by token or in any pieces
+            if constexpr (requires { typename Model<float>::State; }) {
               Model<float> model(config);
               randomize(model, 1);
-              const auto ids = random_ids(Shape{3, 80}, 0, family_vocabulary, 3);
-              Context ctx;
-              const auto whole = model.hidden(ctx, {.ids = ids});
-              for (const std::vector<Index>& pieces : {std::vector<Index>{1, 1, 13, 1, 30, 34}, {79, 1}, {40, 40}}) {
-                auto state = model.start();
-                for (const Index piece : pieces) {
-                  const Index first = state.length();
-                  const auto part = model.hidden(ctx, Tensor<Id, 2>(ids.view().slice(1, first, piece)), state);
-                  for (Index b = 0; b < 3; ++b) ASSERT_TRUE(identical(part[b], whole[b].slice(0, first, piece))) << "from " << first;
-                }
-              }
+              check_cached(model);
             }
           },
           [=] {
@@ -255,6 +298,9 @@ TEST(LeftPadding, IsHarmless) {
   expect_left_padding_harmless<Llama<float>>(small_llama());
 }
 
+template <class T>
+using PaperModel = EncoderDecoder<PostNorm<T>>;
+
 class EveryFamily : public testing::TestWithParam<Family> {};
 TEST_P(EveryFamily, DerivativeMatchesDifferences) { GetParam().check_gradient(); }
 TEST_P(EveryFamily, SameBitsOnAnyThreads) { GetParam().check_threads(); }
@@ -275,6 +321,7 @@ INSTANTIATE_TEST_SUITE_P(, EveryFamily, testing::Values(
     family_of<Bloom>("Bloom", small_decoder([](auto& c) { c.embedding_norm = true; }), {"key.bias"}),
     family_of<Bert>("Bert", small_bert(), {"key.bias"}),
     family_of<Roberta>("Roberta", small_bert(), {"key.bias"}),
+    family_of<PaperModel>("Paper", small_pair([](auto& c) { c.sharing = Sharing::none; }), {"key.bias"}),
     family_of<T5>("T5", small_t5()),
     family_of<T5v11>("T5v11", small_t5()),
     family_of<Bart>("Bart", small_pair([](auto& c) { c.embedding_norm = true; c.scaled_embedding = false; }), {"key.bias"})

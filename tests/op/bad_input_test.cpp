@@ -60,7 +60,7 @@ TEST_F(BadInput, IdsOutsideTheTable) {
 
 TEST_F(BadInput, PositionsBeforeTheBeginning) {
   const Tensor3 x(Shape{1, 2, 4});
-  expect_refused([&] { op::add_sinusoid(ctx, x.view(), -3, 10000); }, "[sinusoid] position -3 is negative");
+  expect_refused([&] { op::add_sinusoid(ctx, x.view(), {.first = -3}, 10000); }, "[sinusoid] position -3 is negative");
 }
 
 TEST_F(BadInput, WidthsThatDoNotFitAWeight) {

@@ -38,14 +38,15 @@ struct DecoderBlock {
     f("feed_forward_residual", m.feed_forward_residual...);
   }
 
-  /// x (B, N, D), memory (B, M, D) → (B, N, D)
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, ConstView<T, 3> memory, const AttentionCall<T>& call, const Mask& memory_mask) const {
+  /// x (B, N, D) → (B, N, D); `across` says what the second attention sees, its memory or filled caches
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call, const AttentionCall<T>& across) const {
     const auto y = self_attention_residual(ctx, x, [&](auto z) { return self_attention(ctx, z, call); });
-    const auto w = cross_attention_residual(ctx, y, [&](auto z) { return cross_attention(ctx, z, {.memory = memory, .mask = memory_mask}); });
+    const auto w = cross_attention_residual(ctx, y, [&](auto z) { return cross_attention(ctx, z, across); });
     return feed_forward_residual(ctx, w, [&](auto z) { return feed_forward(ctx, z); });
   }
+  /// x (B, N, D), memory (B, M, D) → (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, ConstView<T, 3> memory, const Mask& self_mask = {.causal = true}, const Mask& memory_mask = {}) const {
-    return (*this)(ctx, x, memory, AttentionCall<T>{.mask = self_mask}, memory_mask);
+    return (*this)(ctx, x, AttentionCall<T>{.mask = self_mask}, {.memory = memory, .mask = memory_mask});
   }
 };
 

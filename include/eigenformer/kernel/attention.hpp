@@ -23,6 +23,7 @@
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/kernel/dropout.hpp"
 #include "eigenformer/kernel/gemm.hpp"
+#include "eigenformer/kernel/kv_block.hpp"
 #include "eigenformer/kernel/mask.hpp"
 #include "eigenformer/kernel/score.hpp"
 #include "eigenformer/kernel/simd.hpp"
@@ -60,6 +61,45 @@ struct AttentionInputs {
   Mask::Range range(Index b, Index i) const { return mask.range(b, i, queries(), keys()); }
   ScoreRow row(Index b, Index h, Index i) const { return {b, h, i, mask.position(b, i, queries(), keys())}; }
   Index dropout_row(Index b, Index h, Index i) const { return (b * heads() + h) * queries() + i; }
+
+  // As the forward pass sees it: sequences, each with queries of a row of the batch.
+  static constexpr bool cached = false;
+  Index sequences() const { return batch(); }
+  Index batch_row(Index sequence) const { return sequence; }
+  Index first_query(Index) const { return 0; }
+  Index queries(Index) const { return queries(); }
+  Index keys(Index) const { return keys(); }
+};
+
+/// Queries of several sequences, one after the other without padding, against the keys and values of their caches.
+template <class T>
+struct CachedAttentionInputs {
+  struct Sequence {
+    Index first, queries, keys;  // its queries are those from `first` on; the last one is the last key's
+    const KvBlock<T>* blocks;    // of key_block tokens each; those that no query sees may have no memory
+  };
+
+  ConstView<T, 4> query;  // (1, N of all, H, E)
+  ConstView<Sequence, 1> of;
+  Index key_head_count;
+  bool causal = false;
+  Index window = 0;
+  ConstView<T, 1> sinks{};            // (H) or null
+  DistanceWeights<T> distances{};     // of (1, H, N of all, distances)
+
+  Index heads() const { return query.extent(2); }
+  Index width() const { return query.extent(3); }
+  Index key_heads() const { return key_head_count; }
+  Index group() const { return heads() / key_heads(); }
+  Mask::Range range(Index s, Index i) const { return Mask{.causal = causal, .window = window}.range(0, i - of[s].first, of[s].queries, of[s].keys); }
+  ScoreRow row(Index s, Index h, Index i) const { return {0, h, i, i - of[s].first + of[s].keys - of[s].queries}; }
+
+  static constexpr bool cached = true;
+  Index sequences() const { return of.size(); }
+  Index batch_row(Index) const { return 0; }
+  Index first_query(Index s) const { return of[s].first; }
+  Index queries(Index s) const { return of[s].queries; }
+  Index keys(Index s) const { return of[s].keys; }
 };
 
 /// What the forward pass keeps of a query: the weight of a key is e^(score − largest)·factor; both are 0 where nothing may be
@@ -101,12 +141,12 @@ Panels<T> packed_rows(ConstView<T, 2> x, T scale, T* to) {
 
 /// c (rows, width) = [c +] a·b over rows [k, k + depth) of b; a(i, k) = a[i·row_stride + k·k_stride].
 template <class T>
-void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stride, const Panels<T>& b, Index k, T* c, Index c_stride, bool add) {
+void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stride, const std::type_identity_t<StridedPanels<T>>& b, Index k, T* c, Index c_stride, bool add) {
   const RowGroups<T> groups{rows};
   for (Index p = 0; p < b.count(); ++p)
     for (Index g = 0; g < groups.count; ++g) {
       const Index row = groups.begin(g);
-      any_tile<T>(groups.begin(g + 1) - row, {depth, a + row * row_stride, row_stride, k_stride, b.at(p, k), Tile<T>::width},
+      any_tile<T>(groups.begin(g + 1) - row, {depth, a + row * row_stride, row_stride, k_stride, b.at(p, k), b.row_stride},
                   c + row * c_stride + p * Tile<T>::width, c_stride, add, (std::min)(Tile<T>::width, b.width - p * Tile<T>::width));
     }
 }
@@ -114,9 +154,9 @@ void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stri
 /// scores (rows, b.width) over columns [from, to) of b: all of b's depth. `from` begins a panel; what is written ends with a
 /// whole vector.
 template <class T>
-void score_product(Index rows, const T* a, Index row_stride, const Panels<T>& b, Index from, Index to, T* scores, Index stride) {
+void score_product(Index rows, const T* a, Index row_stride, const std::type_identity_t<StridedPanels<T>>& b, Index from, Index to, T* scores, Index stride) {
   for (Index j = from; j < to; j += Tile<T>::width)
-    any_tile<T>(rows, {b.depth, a, row_stride, 1, b.at(j / Tile<T>::width, 0), Tile<T>::width}, scores + j - from, stride, false,
+    any_tile<T>(rows, {b.depth, a, row_stride, 1, b.at(j / Tile<T>::width, 0), b.row_stride}, scores + j - from, stride, false,
                 (std::min)(Tile<T>::width, (to - j + Vec<T>::lanes - 1) / Vec<T>::lanes * Vec<T>::lanes));
 }
 
@@ -216,103 +256,144 @@ Mask::Range seen_by(const Mask::Range* rows, Index count, Index begin, Index end
 
 }  // namespace detail
 
-/// output (B, N, H, E); rows (B, H, N) are kept for the backward pass.
-template <class T, class Score = PlainScore>
-void attention_forward(const Threads& threads, Arena& arena, const AttentionInputs<T>& in, View<T, 4> output, View<AttentionRow<T>, 3> rows,
-                       const Score& score = {}) {
-  constexpr Index lanes = Vec<T>::lanes, tile_rows = Tile<T>::rows, keys_at_once = key_block<T>, most_queries = 6 * row_block;
-  const Index queries = in.queries(), heads = in.key_heads(), group = in.group(), head_width = in.width(), keys = in.keys();
+namespace detail {
 
-  // A task packs each block of keys and values and uses it for many queries, of all heads that share it: of all queries if
-  // there are many heads.
-  const Index pieces = (std::max)((queries + most_queries - 1) / most_queries, (std::min)((queries + row_block - 1) / row_block, 16 / (std::max)(in.batch() * heads, Index{1})));
-  const Index piece = pieces > 0 ? (queries + pieces - 1) / pieces : 0;
-  const Index key_size = Panels<T>::size(head_width, keys_at_once), value_size = Panels<T>::size(keys_at_once, head_width);
+template <class T, class Inputs, class Score>
+void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& in, View<T, 4> output, View<AttentionRow<T>, 3> rows, const Score& score) {
+  constexpr bool cached = Inputs::cached;
+  constexpr Index lanes = Vec<T>::lanes, tile_rows = Tile<T>::rows, keys_at_once = key_block<T>, most_queries = 6 * row_block;
+  const Index heads = in.key_heads(), group = in.group(), head_width = in.width();
+  Index queries = 0, work = 0;
+  for (Index s = 0; s < in.sequences(); ++s) {
+    queries = (std::max)(queries, in.queries(s));
+    work += in.queries(s) * in.keys(s);
+  }
+
+  // A task packs each block of keys and values, unless they come from a cache, and uses it for many queries, of all heads that
+  // share it: of all queries if there are many heads.
+  const Index pieces = (std::max)((queries + most_queries - 1) / most_queries, (std::min)((queries + row_block - 1) / row_block, 16 / (std::max)(in.sequences() * heads, Index{1})));
+  const Index piece = pieces > 0 ? (queries + pieces - 1) / pieces : 0, tasks = in.sequences() * heads * pieces;
+  const Index key_size = cached ? 0 : Panels<T>::size(head_width, keys_at_once), value_size = cached ? 0 : Panels<T>::size(keys_at_once, head_width);
   const auto memory = arena.scratch();
   const Index slots = threads.count(), states = group * piece;
   T* const scratch = arena.allocate<T>(slots * (key_size + value_size + tile_rows * keys_at_once));
   Mask::Range* const range_scratch = arena.allocate<Mask::Range>(slots * piece);
-  auto* const softmax_scratch = arena.allocate<detail::OnlineSoftmax<T>>(slots * states);
+  auto* const softmax_scratch = arena.allocate<OnlineSoftmax<T>>(slots * states);
 
-  const auto distance_line = [&](Index b, Index h, Index i) { return &in.distances.sums(b, h, i, 0); };
   const auto scale_line = [](T* line, Index width, T by) {
     for_vectors<T>(width, [&](Index e, auto n) { store(line + e, load(line + e, n) * Vec<T>(by), n); });
   };
-  threads.parallel_for(in.batch() * heads * pieces, 1, [&](Index task, Index, int slot) {
-    const Index b = task / (heads * pieces), kv = task / pieces % heads, first = (pieces - 1 - task % pieces) * piece;
-    const Index count = (std::min)(piece, queries - first);
-    T* const packed_keys = scratch + slot * (key_size + value_size + tile_rows * keys_at_once);
-    T *const packed_values = packed_keys + key_size, *const scores = packed_values + value_size;
-    Mask::Range* const ranges = range_scratch + slot * piece;
-    detail::OnlineSoftmax<T>* const softmax = softmax_scratch + slot * states;
-    for (Index h = 0; h < group; ++h)
-      std::uninitialized_fill_n(softmax + h * piece, piece, in.sinks ? detail::OnlineSoftmax<T>(in.sinks[kv * group + h]) : detail::OnlineSoftmax<T>());
-    for (Index i = 0; i < count; ++i) {
-      ranges[i] = in.range(b, first + i);
-      for (Index h = kv * group; h < (kv + 1) * group; ++h) {
-        std::fill_n(&output(b, first + i, h, 0), head_width, T{0});
-        if (in.distances.sums) std::fill_n(distance_line(b, h, first + i), in.distances.sums.extent(3), T{0});
-      }
-    }
-    const Mask::Range all = detail::seen_by<T>(ranges, count, 0, keys);
-    const detail::RowGroups<T> groups{count};
-    for (Index block = all.begin / keys_at_once * keys_at_once; block < all.end; block += keys_at_once) {
-      const Index size = (std::min)(keys_at_once, all.end - block);
-      const auto key = pack_panels_transposed<T>({}, detail::head(in.key, b, kv).slice(0, block, size), packed_keys, in.scale);
-      const auto value = detail::packed_rows<T>(detail::head(in.value, b, kv).slice(0, block, size), T{1}, packed_values);
-      for (Index h = kv * group; h < (kv + 1) * group; ++h) {
-        const auto query = detail::head(in.query, b, h);
-        const auto out = detail::head(output, b, h);
-        for (Index g = 0; g < groups.count; ++g) {
-          const Index begin = groups.begin(g), row = first + begin, here = groups.begin(g + 1) - begin;
-          const auto [from, to] = detail::seen_by<T>(ranges + begin, here, block, block + size);
-          if (from >= to) continue;
-          const Index padded = (to - from + lanes - 1) / lanes * lanes;
-          detail::score_product(here, query.row(row), query.stride(0), key, from - block, to - block, scores, keys_at_once);
-          detail::OnlineSoftmax<T>* const states_here = softmax + (h - kv * group) * piece + begin;
-          constexpr Index after = tile_rows;
-          T shifts[static_cast<std::size_t>(2 * tile_rows)];  // before, which become corrections, and after
-          for (Index i = 0; i < here; ++i) {
-            T* const line = scores + i * keys_at_once;
-            const Mask::Range range = ranges[begin + i];
-            const Index seen_from = std::clamp(range.begin - from, Index{0}, padded), seen_to = std::clamp((std::min)(range.end, to) - from, seen_from, padded);
-            detail::apply_score<T>(score, in.row(b, h, row + i), from + seen_from, seen_to - seen_from, line + seen_from);
-            in.mask.hide(b, h, row + i, from + seen_from, seen_to - seen_from, line + seen_from);
-            std::fill(line, line + seen_from, -std::numeric_limits<T>::infinity());
-            std::fill(line + seen_to, line + padded, -std::numeric_limits<T>::infinity());
-            shifts[i] = states_here[i].raise(line, padded);
-            shifts[after + i] = states_here[i].base();
+  const Index least_work = 100000;  // of what a thread takes at once
+  threads.parallel_for(tasks, least_work * tasks / (std::max)(work * in.heads() * head_width, Index{1}), [&](Index first_task, Index last_task, int slot) {
+    for (Index task = first_task; task < last_task; ++task) {
+      const Index s = task / (heads * pieces), kv = task / pieces % heads, offset = (pieces - 1 - task % pieces) * piece;
+      const Index b = in.batch_row(s), first = in.first_query(s) + offset, count = (std::min)(piece, in.queries(s) - offset);
+      if (count <= 0) continue;
+      T* const packed_keys = scratch + slot * (key_size + value_size + tile_rows * keys_at_once);
+      T *const packed_values = packed_keys + key_size, *const scores = packed_values + value_size;
+      Mask::Range* const ranges = range_scratch + slot * piece;
+      OnlineSoftmax<T>* const softmax = softmax_scratch + slot * states;
+
+      // The rows of a tile are queries of one head; or, if there is but one query, the heads that share its keys.
+      const bool heads_together = count == 1;
+      const Index turns = heads_together ? 1 : group, lines = heads_together ? group : count, stride = in.query.stride(heads_together ? 2 : 1), out_stride = output.stride(heads_together ? 2 : 1);
+      const auto head_of = [&](Index turn, Index line) { return kv * group + (heads_together ? line : turn); };
+      const auto query_of = [&](Index line) { return heads_together ? first : first + line; };
+      const auto state_of = [&](Index turn, Index line) { return softmax + turn * lines + line; };
+      const auto range_of = [&](Index line) { return ranges + (heads_together ? 0 : line); };
+      const auto out_line = [&](Index turn, Index line) { return &output(b, query_of(line), head_of(turn, line), 0); };
+      const auto distance_line = [&](Index turn, Index line) { return &in.distances.sums(b, head_of(turn, line), query_of(line), 0); };
+
+      for (Index i = 0; i < count; ++i) ranges[i] = in.range(s, first + i);
+      for (Index turn = 0; turn < turns; ++turn)
+        for (Index line = 0; line < lines; ++line) {
+          std::construct_at(state_of(turn, line), in.sinks ? OnlineSoftmax<T>(in.sinks[head_of(turn, line)]) : OnlineSoftmax<T>());
+          std::fill_n(out_line(turn, line), head_width, T{0});
+          if (in.distances.sums) std::fill_n(distance_line(turn, line), in.distances.sums.extent(3), T{0});
+        }
+      const Mask::Range all = seen_by<T>(ranges, count, 0, in.keys(s));
+      const RowGroups<T> groups{lines};
+      for (Index block = all.begin / keys_at_once * keys_at_once; block < all.end; block += keys_at_once) {
+        const Index size = (std::min)(keys_at_once, all.end - block);
+        const auto [key, value] = [&]() -> std::pair<StridedPanels<T>, StridedPanels<T>> {
+          if constexpr (cached) {
+            const KvBlock<T>& stored = in.of[s].blocks[block / keys_at_once];
+            return {stored.key_panels(kv, size), stored.value_panels(kv, size)};
+          } else {
+            return {pack_panels_transposed<T>({}, head(in.key, b, kv).slice(0, block, size), packed_keys, in.scale),
+                    packed_rows<T>(head(in.value, b, kv).slice(0, block, size), T{1}, packed_values)};
           }
-          for_vectors<T>(here, [&](Index i, auto n) { store(shifts + i, exp2((load(shifts + i, n) - load(shifts + after + i, n)) * Vec<T>(std::numbers::log2e_v<T>)), n); });
-          for (Index i = 0; i < here; ++i) {
-            if (shifts[i] == 1) continue;
-            states_here[i].sum = states_here[i].sum * Vec<T>(shifts[i]);
-            scale_line(out.row(row + i), head_width, shifts[i]);
-            if (in.distances.sums) scale_line(distance_line(b, h, row + i), in.distances.sums.extent(3), shifts[i]);
-          }
-          for (Index i = 0; i < here; ++i) {
-            T* const line = scores + i * keys_at_once;
-            states_here[i].weigh(line, padded);
-            T factors[static_cast<std::size_t>(Dropout::chunk)];
-            for (Index j = from / Dropout::chunk * Dropout::chunk; in.dropout && j < to; j += Dropout::chunk) {
-              in.dropout.factors(in.dropout_row(b, h, row + i), j / Dropout::chunk, factors);
-              for (Index at = (std::max)(j, from); at < (std::min)(j + Dropout::chunk, from + padded); at += lanes)
-                (Vec<T>::load(line + (at - from)) * Vec<T>::load(factors + (at - j))).store(line + (at - from));
+        }();
+        for (Index turn = 0; turn < turns; ++turn) {
+          for (Index g = 0; g < groups.count; ++g) {
+            const Index begin = groups.begin(g), here = groups.begin(g + 1) - begin;
+            const auto [from, to] = seen_by<T>(range_of(begin), heads_together ? 1 : here, block, block + size);
+            if (from >= to) continue;
+            const Index padded = (to - from + lanes - 1) / lanes * lanes;
+            score_product(here, &in.query(b, query_of(begin), head_of(turn, begin), 0), stride, key, from - block, to - block, scores, keys_at_once);
+            OnlineSoftmax<T>* const states_here = state_of(turn, begin);
+            constexpr Index after = tile_rows;
+            T shifts[static_cast<std::size_t>(2 * tile_rows)];  // before, which become corrections, and after
+            for (Index i = 0; i < here; ++i) {
+              T* const line = scores + i * keys_at_once;
+              const Mask::Range range = *range_of(begin + i);
+              const Index seen_from = std::clamp(range.begin - from, Index{0}, padded), seen_to = std::clamp((std::min)(range.end, to) - from, seen_from, padded);
+              apply_score<T>(score, in.row(s, head_of(turn, begin + i), query_of(begin + i)), from + seen_from, seen_to - seen_from, line + seen_from);
+              if constexpr (!cached) in.mask.hide(b, head_of(turn, begin + i), query_of(begin + i), from + seen_from, seen_to - seen_from, line + seen_from);
+              std::fill(line, line + seen_from, -std::numeric_limits<T>::infinity());
+              std::fill(line + seen_to, line + padded, -std::numeric_limits<T>::infinity());
+              shifts[i] = states_here[i].raise(line, padded);
+              shifts[after + i] = states_here[i].base();
             }
-            if (in.distances.sums)
-              detail::add_clipped(distance_line(b, h, row + i), in.distances.sums.extent(3) - 1, from - in.row(b, h, row + i).position + in.distances.before, line, to - from);
+            for_vectors<T>(here, [&](Index i, auto n) { store(shifts + i, exp2((load(shifts + i, n) - load(shifts + after + i, n)) * Vec<T>(std::numbers::log2e_v<T>)), n); });
+            for (Index i = 0; i < here; ++i) {
+              if (shifts[i] == 1) continue;
+              states_here[i].sum = states_here[i].sum * Vec<T>(shifts[i]);
+              scale_line(out_line(turn, begin + i), head_width, shifts[i]);
+              if (in.distances.sums) scale_line(distance_line(turn, begin + i), in.distances.sums.extent(3), shifts[i]);
+            }
+            for (Index i = 0; i < here; ++i) {
+              T* const line = scores + i * keys_at_once;
+              states_here[i].weigh(line, padded);
+              if constexpr (!cached) {
+                T factors[static_cast<std::size_t>(Dropout::chunk)];
+                for (Index j = from / Dropout::chunk * Dropout::chunk; in.dropout && j < to; j += Dropout::chunk) {
+                  in.dropout.factors(in.dropout_row(b, head_of(turn, begin + i), query_of(begin + i)), j / Dropout::chunk, factors);
+                  for (Index at = (std::max)(j, from); at < (std::min)(j + Dropout::chunk, from + padded); at += lanes)
+                    (Vec<T>::load(line + (at - from)) * Vec<T>::load(factors + (at - j))).store(line + (at - from));
+                }
+              }
+              if (in.distances.sums)
+                add_clipped(distance_line(turn, begin + i), in.distances.sums.extent(3) - 1,
+                                    from - in.row(s, head_of(turn, begin + i), query_of(begin + i)).position + in.distances.before, line, to - from);
+            }
+            product(here, to - from, scores, keys_at_once, 1, value, from - block, out_line(turn, begin), out_stride, true);
           }
-          detail::product(here, to - from, scores, keys_at_once, 1, value, from - block, out.row(row), out.stride(0), true);
         }
       }
+      for (Index turn = 0; turn < turns; ++turn)
+        for (Index line = 0; line < lines; ++line) {
+          const AttentionRow<T> row = state_of(turn, line)->row();
+          if (rows) rows(b, head_of(turn, line), query_of(line)) = row;
+          scale_line(out_line(turn, line), head_width, row.factor);
+          if (in.distances.sums) scale_line(distance_line(turn, line), in.distances.sums.extent(3), row.factor);
+        }
     }
-    for (Index h = kv * group; h < (kv + 1) * group; ++h)
-      for (Index i = 0; i < count; ++i) {
-        const AttentionRow<T> row = rows(b, h, first + i) = softmax[(h - kv * group) * piece + i].row();
-        scale_line(&output(b, first + i, h, 0), head_width, row.factor);
-        if (in.distances.sums) scale_line(distance_line(b, h, first + i), in.distances.sums.extent(3), row.factor);
-      }
   });
+}
+
+}  // namespace detail
+
+/// output (B, N, H, E); rows (B, H, N) are kept for the backward pass.
+template <class T, class Score = PlainScore>
+void attention_forward(const Threads& threads, Arena& arena, const AttentionInputs<T>& in, View<T, 4> output, View<AttentionRow<T>, 3> rows, const Score& score = {}) {
+  detail::any_attention_forward<T>(threads, arena, in, output, rows, score);
+}
+
+/// output (1, N of all, H, E): for each query the same bits as above.
+template <class T, class Score = PlainScore>
+void cached_attention_forward(const Threads& threads, Arena& arena, const CachedAttentionInputs<T>& in, View<T, 4> output, const Score& score = {}) {
+  detail::any_attention_forward<T>(threads, arena, in, output, {}, score);
 }
 
 /// The derivatives, from output, rows and doutput. The weights are computed again, for some queries and keys at a time.

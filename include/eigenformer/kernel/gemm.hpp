@@ -88,7 +88,8 @@ struct TileInput {
   Index row_stride, k_stride;
   const T* b;
   Index b_stride;
-  const T* ahead = nullptr;  // what to bring into the second-level cache meanwhile: depth cache lines from here
+  const T* ahead = nullptr;  // what to bring into the second-level cache meanwhile, from here: `strip` elements for each k
+  Index strip = 0;
 };
 
 /// c (Rows, Vectors·lanes) = [c +] a·b
@@ -96,11 +97,11 @@ template <class T, int Rows, int Vectors>
 void tile(const TileInput<T>& in, T* c, Index c_stride, bool add) {
   using V = Vec<T>;
   const T *a = in.a, *b = in.b, *ahead = in.ahead ? in.ahead : in.a;
-  const Index step = in.ahead ? cache_line<T> : 0;
+  const Index part = in.strip / 4;
   V sums[static_cast<std::size_t>(Rows * Vectors)];
   unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA { sums[n] = V(T{0}); });
-  for (Index k = in.depth; k > 0; --k, a += in.k_stride, b += in.b_stride, ahead += step) {
-    prefetch_far(ahead);
+  for (Index k = in.depth; k > 0; --k, a += in.k_stride, b += in.b_stride, ahead += in.strip) {
+    unroll<4>([&](auto i) EIGENFORMER_INLINE_LAMBDA { prefetch_far(ahead + i * part); });
     V right[static_cast<std::size_t>(Vectors)];
     unroll<Vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
       right[j] = V::load(b + j * V::lanes);
@@ -131,10 +132,11 @@ void any_tile(Index rows, const TileInput<T>& in, T* c, Index c_stride, bool add
   for (Index i = 0; i < Rows; ++i) std::copy_n(buffer + i * Vectors * Vec<T>::lanes, width, c + i * c_stride);
 }
 
-/// One panel of B = scale·wᵀ: `count` ≤ Tile width rows of w, `depth` long, become columns; zero up to a whole vector.
+/// One panel of B = scale·wᵀ: `count` ≤ Tile width rows of w, `depth` long, become columns of rows `width` apart; zero up to a
+/// whole vector.
 template <class T>
-void pack_panel_transposed(const T* w, Index w_stride, Index count, Index depth, T scale, T* to) {
-  constexpr Index width = Tile<T>::width, lanes = Vec<T>::lanes;
+void pack_panel_transposed(const T* w, Index w_stride, Index count, Index depth, T scale, T* to, Index width = Tile<T>::width) {
+  constexpr Index lanes = Vec<T>::lanes;
   for (Index first = 0; first < count; first += lanes) {
     T* const out = to + first;
     const T* const in = w + first * w_stride;
@@ -238,7 +240,6 @@ void prefetch_left(const Left<T>& a, Index first, Index count, Index k, Index de
 template <class T, class B, class Finish>
 void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b, View<T, 2> c, bool add, Finish&& finish) {
   constexpr Index width = Tile<T>::width;
-  constexpr Index lines = (width + cache_line<T> - 1) / cache_line<T>;  // of a row of a panel
   const detail::RowGroups<T> groups{a.rows};
   const detail::Right<T> right(b);
   // A task that packs panels does so for many rows.
@@ -274,10 +275,11 @@ void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b
           const Index first_group = groups.block_group(block), last_group = groups.block_group(block + 1);
           const Index calls = (last_group - first_group) * (last_panel - first_panel);
           for (Index p = first_panel; p < last_panel; ++p) {
-            // Few rows are through before it could arrive.
-            const T* const next = last_group - first_group >= lines ? right.next(p, k, first_panel, last_panel) : nullptr;
+            const T* const next = right.next(p, k, first_panel, last_panel);
+            const Index sharers = last_group - first_group, strip = (std::max)((width + sharers - 1) / sharers, cache_line<T>);  // what a call asks for
             for (Index g = first_group; g < last_group; ++g) {
               const Index row = groups.begin(g), rows = groups.begin(g + 1) - row, columns = right.columns(p), call = g - first_group;
+              const bool asks = next && call * strip < width;
               T* const out = c.row(row) + p * width;
               for (Index i = 0; i < rows; ++i) {
                 for (Index j = 0; j < columns; j += Vec<T>::lanes) prefetch_to_write(out + i * c.stride(0) + j);
@@ -286,7 +288,7 @@ void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b
               if (pack_within && block + 1 < last_block)
                 detail::prefetch_left(a, last_row, groups.block_begin(block + 2) - last_row, k, depth, (p - first_panel) * (last_group - first_group) + call, calls);
               detail::any_tile<T>(rows, {depth, left + (row - first_row) * row_stride, row_stride, a.transposed ? row_block : 1, panels[p - first_panel], width,
-                                         next && call < lines ? next + call * depth * cache_line<T> : nullptr},
+                                         asks ? next + call * depth * strip : nullptr, asks ? strip : 0},
                                   out, c.stride(0), add || k > 0, columns);
               if (done)
                 for (Index i = 0; i < rows; ++i) finish(row + i, p * width, out + i * c.stride(0), columns);

@@ -2,7 +2,6 @@
 // q·k depends on the distance alone.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "eigenformer/kernel/positions.hpp"
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
+#include "eigenformer/kernel/turning.hpp"
 
 namespace eigenformer {
 
@@ -29,33 +29,18 @@ struct RotaryTable {
   explicit operator bool() const { return static_cast<bool>(cosine); }
 };
 
-/// Fills the table. Angles are computed in double: directly at every 32nd position, in between by the rotation of one
-/// step; so the value at a position depends on nothing else.
+/// Fills the table.
 template <class T>
 void rotary_table(const Threads& threads, const std::vector<double>& frequencies, double factor, const Positions& positions, View<T, 3> cosine, View<T, 3> sine) {
-  constexpr Index anchor = 32;
   threads.parallel_for(static_cast<Index>(frequencies.size()), 8, [&](Index begin, Index end) {
     for (Index pair = begin; pair < end; ++pair) {
-      const double frequency = frequencies[static_cast<std::size_t>(pair)], step_sine = std::sin(frequency), step_cosine = std::cos(frequency);
-      for (Index b = 0; b < cosine.extent(0); ++b) {
-        Index at = -1;
-        double s = 0, c = 1;
+      Turning angle(frequencies[static_cast<std::size_t>(pair)]);
+      for (Index b = 0; b < cosine.extent(0); ++b)
         for (Index n = 0; n < cosine.extent(1); ++n) {
-          const Index position = positions.at(b, n), start = position - position % anchor;
-          if (at < start || at > position) {
-            at = start;
-            s = std::sin(static_cast<double>(at) * frequency);
-            c = std::cos(static_cast<double>(at) * frequency);
-          }
-          for (; at < position; ++at) {
-            const double turned = s * step_cosine + c * step_sine;
-            c = c * step_cosine - s * step_sine;
-            s = turned;
-          }
-          cosine(b, n, pair) = static_cast<T>(c * factor);
-          sine(b, n, pair) = static_cast<T>(s * factor);
+          angle.to(positions.at(b, n));
+          cosine(b, n, pair) = static_cast<T>(angle.cosine * factor);
+          sine(b, n, pair) = static_cast<T>(angle.sine * factor);
         }
-      }
     }
   });
 }

@@ -2,6 +2,9 @@
 // is, its blocks and its positions say.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
 #include <optional>
 
 #include "eigenformer/block/decoder_block.hpp"
@@ -9,6 +12,7 @@
 #include "eigenformer/layer/embedding.hpp"
 #include "eigenformer/layer/linear.hpp"
 #include "eigenformer/layer/position/sinusoidal.hpp"
+#include "eigenformer/model/decoder_state.hpp"
 #include "eigenformer/model/stack.hpp"
 #include "eigenformer/op/affine.hpp"
 #include "eigenformer/op/dropout.hpp"
@@ -56,7 +60,7 @@ struct BasicEncoderDecoder {
   double dropout, logit_scale;
 
   explicit BasicEncoderDecoder(const EncoderDecoderConfig& config)
-      : embedding({config.source_vocabulary, config.block.width, config.scaled_embedding}), position(positions(config)), target_position(positions(config)),
+      : embedding({config.source_vocabulary, config.block.width, config.scaled_embedding}), position(position_config(config)), target_position(position_config(config)),
         encoder({config.encoder_layers, config.block, config.final_norm}), decoder({config.decoder_layers, config.block, config.final_norm}),
         dropout(config.block.dropout), logit_scale(config.logit_scale) {
     if (config.sharing == Sharing::all || config.sharing == Sharing::source_and_target) {
@@ -98,8 +102,46 @@ struct BasicEncoderDecoder {
                          ConstView<Index, 1> target_lengths = {}) const {
     AttentionCall<T> call{.mask = {.causal = true, .key_lengths = target_lengths, .query_lengths = target_lengths}};
     target_position.attend(ctx, target.extent(0), target.extent(1), {}, call);
-    return decoder(ctx, embed(ctx, target_table(), target_position, target_embedding_norm, target), memory, call,
-                   Mask{.key_lengths = source_lengths, .query_lengths = target_lengths});
+    return decoder(ctx, embed(ctx, target_table(), target_position, target_embedding_norm, target), call,
+                   AttentionCall<T>{.memory = memory, .mask = {.key_lengths = source_lengths, .query_lengths = target_lengths}});
+  }
+
+  using State = DecoderState<T>;
+  /// Encodes sources (B, M) and keeps what decoding needs of them: one sequence each, which has not begun.
+  State start(Context& ctx, ConstView<Id, 2> source, ConstView<Index, 1> lengths = {}) const {
+    require(!ctx.tape && !ctx.random, "encoder_decoder", "passes with a state are neither recorded nor with dropout");
+    const auto scratch = ctx.scratch();
+    const auto memory = encode(ctx, source, lengths);
+    State state(decoder.blocks.size(), source.extent(0), decoder.blocks.size());
+    const auto counts = ctx.arena.allocate<Index>(Shape{source.extent(0)});
+    for (Index b = 0; b < counts.size(); ++b) counts[b] = lengths ? lengths[b] : source.extent(1);
+    const auto rows = ctx.arena.allocate<T>(Shape{Index{1}, std::accumulate(counts.data(), counts.data() + counts.size(), Index{0}), memory.extent(2)});
+    T* to = rows.data();
+    for (Index b = 0; b < counts.size(); ++b) to = std::copy_n(memory[b].data(), counts[b] * memory.extent(2), to);
+    for (std::size_t i = 0; i < decoder.blocks.size(); ++i) {
+      const auto step = ctx.scratch();
+      decoder.blocks[i].cross_attention.remember(ctx, rows, {.caches = &state.across[i], .counts = {counts.data(), static_cast<std::size_t>(counts.size())}});
+    }
+    return state;
+  }
+
+  /// The next target tokens → their hidden states (1, tokens, D), with the bits of decode().
+  ConstView<T, 3> hidden(Context& ctx, const NextTokens& tokens, State& state) const {
+    require(!ctx.tape && !ctx.random, "encoder_decoder", "passes with a state are neither recorded nor with dropout");
+    require(state.layers.size() == decoder.blocks.size() && state.across.size() == state.layers.size(), "encoder_decoder", "a state of ", state.layers.size(),
+            " layers is none of this model: it comes from start()");
+    tokens.check("encoder_decoder", state.sequences());
+    const auto count = static_cast<Index>(tokens.ids.size());
+    const Positions positions = state.positions(ctx, tokens);
+    AttentionCall<T> call = state.call(tokens);
+    target_position.attend(ctx, 1, count, positions, call);
+    return decoder(ctx, embed(ctx, target_table(), target_position, target_embedding_norm, {tokens.ids.data(), Shape{Index{1}, count}}, positions), call,
+                   state.call_across(ctx, tokens));
+  }
+
+  /// The next target tokens, at least one of every sequence → logits (sequences, V) of the token after each sequence's last.
+  ConstView<T, 2> next_logits(Context& ctx, const NextTokens& tokens, State& state) const {
+    return logits(ctx, last_rows(ctx, hidden(ctx, tokens, state), tokens.counts)).flat();
   }
 
   /// hidden states (B, N, D) → logits (B, N, V)
@@ -117,12 +159,13 @@ struct BasicEncoderDecoder {
   }
 
  private:
-  static PositionConfig positions(const EncoderDecoderConfig& config) {
+  static PositionConfig position_config(const EncoderDecoderConfig& config) {
     const AttentionConfig attention = config.block.attention().completed();
     return {.width = config.block.width, .heads = attention.heads, .head_width = attention.head_width, .longest = config.longest};
   }
-  ConstView<T, 3> embed(Context& ctx, const Embedding<T>& table, const auto& where, const std::optional<Norm>& norm, ConstView<Id, 2> ids) const {
-    const auto x = where.embed(ctx, table(ctx, ids), {});
+  ConstView<T, 3> embed(Context& ctx, const Embedding<T>& table, const auto& where, const std::optional<Norm>& norm, ConstView<Id, 2> ids,
+                        const Positions& positions = {}) const {
+    const auto x = where.embed(ctx, table(ctx, ids), positions);
     return op::dropout(ctx, norm ? (*norm)(ctx, x) : x, dropout);
   }
 };

@@ -12,6 +12,7 @@
 #include "eigenformer/layer/linear.hpp"
 #include "eigenformer/layer/position/none.hpp"
 #include "eigenformer/layer/position/rotary.hpp"
+#include "eigenformer/model/decoder_state.hpp"
 #include "eigenformer/model/stack.hpp"
 #include "eigenformer/op/activation.hpp"
 #include "eigenformer/op/affine.hpp"
@@ -71,24 +72,26 @@ struct LanguageModel {
     f("head", m.head...);
   }
 
-  /// What is known of a batch of sequences so far: a cache per layer. A value: copies go on independently.
-  struct State {
-    std::vector<KvCache<T>> caches;
+  using State = DecoderState<T>;
+  /// Of so many sequences that have not begun.
+  State start(Index sequences = 1) const { return {decoder.blocks.size(), sequences}; }
 
-    Index length() const { return caches.empty() ? 0 : caches[0].length(); }
-  };
-  State start() const { return {std::vector<KvCache<T>>(decoder.blocks.size())}; }
+  /// The next tokens → their hidden states (1, tokens, D): the same bits as those of one pass over each whole sequence, in
+  /// whatever pieces and company they come.
+  ConstView<T, 3> hidden(Context& ctx, const NextTokens& tokens, State& state) const {
+    require(!ctx.tape && !ctx.random, "language_model", "passes with a state are neither recorded nor with dropout");
+    require(state.layers.size() == decoder.blocks.size(), "language_model", "a state of ", state.layers.size(), " layers is none of this model: it comes from start()");
+    tokens.check("language_model", state.sequences());
+    const auto count = static_cast<Index>(tokens.ids.size());
+    const Positions positions = state.positions(ctx, tokens);
+    AttentionCall<T> attention = state.call(tokens);
+    position.attend(ctx, 1, count, positions, attention);
+    return through(ctx, {tokens.ids.data(), Shape{Index{1}, count}}, positions, attention);
+  }
 
-  /// The next ids (B, N) of sequences that all have the same length → hidden states (B, N, D): the same bits as those of one
-  /// pass over everything, in whatever pieces it comes.
-  ConstView<T, 3> hidden(Context& ctx, ConstView<Id, 2> ids, State& state) const {
-    require(!ctx.tape && !ctx.random, "language_model", "cached passes are neither recorded nor with dropout");
-    require(state.caches.size() == decoder.blocks.size(), "language_model", "a state of ", state.caches.size(), " layers is none of this model: it comes from start()");
-    const Index batch = ids.extent(0), tokens = ids.extent(1);
-    const Positions positions{.first = state.length()};
-    AttentionCall<T> attention{.mask = {.causal = true}, .caches = state.caches.data()};
-    position.attend(ctx, batch, tokens, positions, attention);
-    return through(ctx, ids, positions, attention);
+  /// The next tokens, at least one of every sequence → logits (sequences, V) of the token after each sequence's last.
+  ConstView<T, 2> next_logits(Context& ctx, const NextTokens& tokens, State& state) const {
+    return logits(ctx, last_rows(ctx, hidden(ctx, tokens, state), tokens.counts)).flat();
   }
 
   /// ids (B, N) → hidden states (B, N, D)

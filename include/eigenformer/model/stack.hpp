@@ -46,7 +46,7 @@ struct Stack {
   }
 
  private:
-  /// What the i-th block gets: its own cache, if there are any.
+  /// What the i-th block gets: its own caches, if there are any.
   static const auto& of_layer(const auto& argument, std::size_t) { return argument; }
   static AttentionCall<T> of_layer(AttentionCall<T> call, std::size_t i) {
     if (call.caches) call.caches += i;

@@ -1,6 +1,7 @@
 // softmax(score(scale·q·kᵀ))·v for every head
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "eigenformer/core/context.hpp"
@@ -193,6 +194,39 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
       if (const auto slopes = back.gradient_so_far(distances.sums)) with_slopes.distances.slopes = RelativeKeyScore<T>::heads_first(slopes);
     kernel::attention_backward<T>(back.threads, back.arena, with_slopes, y, rows, dy, dquery, dkey, dvalue, detail::backward_score<T>(back, score), dsinks);
   });
+  return y;
+}
+
+/// What a cache allows; to be asked before it takes up new tokens.
+inline void check_cached(const Context& ctx, const Mask& mask) {
+  require(!ctx.tape && !ctx.random, "attention", "passes with a cache are neither recorded nor with dropout");
+  require(!mask.key_lengths && !mask.query_lengths && !mask.prefixes && !mask.allowed.view, "attention", "with a cache, a mask is causal or has a window");
+}
+
+/// The same with keys and values from caches, for queries (1, N of all, H, E) of their sequences, one after the other; the last
+/// query of a sequence is its last key's. The mask is causal, has a window, or allows everything. Not recorded.
+template <class T, class Score = kernel::PlainScore>
+ConstView<T, 4> cached_attention(Context& ctx, ConstView<T, 4> query, ConstView<typename kernel::CachedAttentionInputs<T>::Sequence, 1> sequences, Index key_heads,
+                                 const Mask& mask, const Score& score = {}, ConstView<T, 1> sinks = {}, const DistanceSums<T>& distances = {}) {
+  const Index heads = query.extent(2);
+  check_cached(ctx, mask);
+  Index queries = 0, longest = 0;
+  for (Index s = 0; s < sequences.size(); ++s) {
+    queries += sequences[s].queries;
+    longest = (std::max)(longest, sequences[s].keys);
+  }
+  require(query.extent(0) == 1 && queries == query.extent(1), "attention", "queries ", query.shape(), " are not those of ", queries, " tokens");
+  const View<T, 4> y = ctx.output<T>(query.shape());
+  if (longest == 0) {  // nothing to look at, and of no known heads
+    std::fill_n(y.data(), y.size(), T{0});
+    return y;
+  }
+  require(key_heads > 0 && heads % key_heads == 0, "attention", key_heads, " key-value heads do not divide ", heads, " query heads");
+  require(!sinks || sinks.size() == heads, "attention", sinks.size(), " sinks do not fit ", heads, " heads");
+  if constexpr (requires { score.check(Index{}, Index{}, Index{}, Index{}, mask); }) score.check(1, heads, queries, longest, mask);
+  const kernel::CachedAttentionInputs<T> in{query, sequences, key_heads, mask.causal, mask.window, sinks,
+                                            {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};
+  kernel::cached_attention_forward<T>(ctx.threads, ctx.arena, in, y, detail::forward_score<T>(score));
   return y;
 }
 

@@ -33,13 +33,13 @@ ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> ta
   return y;
 }
 
-/// x (B, N, D) + the sinusoidal encoding of positions first, first + 1, …
+/// x (B, N, D) + the sinusoidal encoding of positions
 template <class T>
-ConstView<T, 3> add_sinusoid(Context& ctx, ConstView<T, 3> x, Index first, double base, const SinusoidLayout& layout = {}) {
-  require(first >= 0, "sinusoid", "position ", first, " is negative");
+ConstView<T, 3> add_sinusoid(Context& ctx, ConstView<T, 3> x, const Positions& positions, double base, const SinusoidLayout& layout = {}) {
+  positions.check("sinusoid", x.extent(0), x.extent(1));
   require(x.row_stride() >= 0, "sinusoid", "the rows of ", x.shape(), " are not equally far apart");
   const View<T, 3> y = ctx.output<T>(x.shape());
-  kernel::sinusoid_forward(ctx.threads, x, first, base, y, layout);
+  kernel::sinusoid_forward(ctx.threads, x, positions, base, y, layout);
   ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {
     kernel::dropout_backward(back.threads, dy.flat(), {}, back.gradient(x).flat());
   });

@@ -3,9 +3,8 @@
 // Grouped heads (Ainslie et al. 2023): query head h attends with key-value head h / (H/K).
 #pragma once
 
-#include <tuple>
-
 #include "eigenformer/core/visit.hpp"
+#include "eigenformer/layer/attention/attend.hpp"
 #include "eigenformer/layer/attention/config.hpp"
 #include "eigenformer/layer/attention/heads.hpp"
 #include "eigenformer/layer/attention/projections.hpp"
@@ -41,14 +40,21 @@ struct Attention : AttentionProjections<T> {
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call = {}) const {
     const auto memory = call.memory || call.memory.extent(2) > 0 ? call.memory : x;  // an empty one may have no address
     const auto q = heads.queries(ctx, query(ctx, x).split_last(head_width), call);    // (B, N, H, E)
-    auto k = heads.keys(ctx, key(ctx, memory).split_last(head_width), call);          // (B, M, K, E)
-    auto v = value(ctx, memory).split_last(head_width);                               // (B, M, K, E)
-    require(!call.caches || !call.memory, "attention", "a cache is for self-attention");
-    if (call.caches) std::tie(k, v) = call.caches->append(k, v);
+    ConstView<T, 4> k, v;                                                             // (B, M, K, E)
+    if (!call.filled) {
+      k = heads.keys(ctx, key(ctx, memory).split_last(head_width), call);
+      v = value(ctx, memory).split_last(head_width);
+    }
     Mask mask = call.mask;
     if (window > 0) mask.window = window;
-    const auto mixed = op::attention<T>(ctx, q, k, v, {scale, mask, dropout}, scores.bind(ctx, call), ConstView<T, 1>(sinks));
+    const auto mixed = attend<T>(ctx, call, q, k, v, {scale, mask, dropout}, scores.bind(ctx, call), sinks);
     return output(ctx, mixed.reshape(x.shape().with_width(query.weight.extent(0))));
+  }
+
+  /// Fills the cache of the call: with keys and values of memory (1, M of all, D), counts[s] tokens of each sequence.
+  void remember(Context& ctx, ConstView<T, 3> memory, const AttentionCall<T>& call) const {
+    const auto k = heads.keys(ctx, key(ctx, memory).split_last(head_width), call), v = value(ctx, memory).split_last(head_width);  // (1, M, K, E)
+    call.caches->append(ctx.threads, k, v, call.counts, scale);
   }
 };
 

@@ -1,9 +1,12 @@
 // Sizes of attention, and what a call attends to.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/kernel/mask.hpp"
@@ -57,7 +60,16 @@ struct AttentionCall {
   Mask mask{};
   op::RotaryTable<T> rotary{};     ///< for RotaryHeads
   DistanceBias<T> bias{};          ///< (H, distances) for BiasedScores
-  KvCache<T>* caches = nullptr;    ///< one per layer of the stack, or none: then x comes after what they hold
+  KvCache<T>* caches = nullptr;    ///< one per layer of the stack, or none: then x (1, N of all, D) is of their sequences, one after the other,
+  std::span<const Index> counts{};  ///< so many tokens of each, which they take up;
+  bool filled = false;              ///< or which only look at what they hold (cross-attention)
+
+  /// Tokens of the longest sequence, those of x included.
+  Index longest() const {
+    Index most = 0;
+    for (std::size_t s = 0; s < counts.size(); ++s) most = (std::max)(most, caches->length(static_cast<Index>(s)) + (filled ? 0 : counts[s]));
+    return most;
+  }
 };
 
 }  // namespace eigenformer

@@ -2,50 +2,189 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "eigenformer/core/context.hpp"
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/tensor.hpp"
+#include "eigenformer/kernel/attention.hpp"
 
 namespace eigenformer {
 
-/// Of one layer, for a batch whose sequences have the same length. Grows as needed.
+/// Of one layer, for any number of sequences, each of its own length. A value: copies go on independently, and share the
+/// blocks that neither changes; those that share are for one thread at a time.
 template <Real T>
 class KvCache {
  public:
-  /// Tokens so far.
-  Index length() const { return length_; }
-
-  /// Appends keys and values (B, N, K, E); gives all so far, (B, M, K, E). Views of it are good until the next call.
-  std::pair<ConstView<T, 4>, ConstView<T, 4>> append(ConstView<T, 4> keys, ConstView<T, 4> values) {
-    const Index batch = keys.extent(0), tokens = keys.extent(1), heads = keys.extent(2), width = keys.extent(3);
-    if (!keys_.data() || length_ + tokens > keys_.extent(1)) grow(Shape{batch, length_ + tokens, heads, width});
-    require(keys_.extent(0) == batch && keys_.extent(2) == heads && keys_.extent(3) == width, "kv_cache", "keys ", keys.shape(), " do not fit a cache of ", keys_.shape());
-    for (Index b = 0; b < batch; ++b)
-      for (Index n = 0; n < tokens; ++n)
-        for (Index h = 0; h < heads; ++h) {
-          std::copy_n(&keys(b, n, h, 0), width, &keys_(b, length_ + n, h, 0));
-          std::copy_n(&values(b, n, h, 0), width, &values_(b, length_ + n, h, 0));
-        }
-    length_ += tokens;
-    return {std::as_const(keys_).view().slice(1, 0, length_), std::as_const(values_).view().slice(1, 0, length_)};
+  explicit KvCache(Index sequences = 1) {
+    require(sequences >= 0, "kv_cache", "cannot keep ", sequences, " sequences");
+    sequences_.resize(static_cast<std::size_t>(sequences));
   }
 
- private:
-  /// Room for so many tokens and half as many more.
-  void grow(Shape<4> needed) {
-    require(!keys_.data() || (keys_.extent(0) == needed[0] && keys_.extent(2) == needed[2] && keys_.extent(3) == needed[3]), "kv_cache", "keys ", needed,
-            " do not fit a cache of ", keys_.shape());
-    needed[1] += (std::max)(needed[1] / 2, Index{64});
-    for (Tensor<T, 4>* part : {&keys_, &values_}) {
-      Tensor<T, 4> larger(needed);
-      for (Index b = 0; length_ > 0 && b < needed[0]; ++b) std::copy_n(&(*part)(b, 0, 0, 0), length_ * needed[2] * needed[3], &larger(b, 0, 0, 0));
-      *part = std::move(larger);
+  Index sequences() const { return static_cast<Index>(sequences_.size()); }
+  /// Tokens so far.
+  Index length(Index s) const { return sequences_[static_cast<std::size_t>(s)].length; }
+  /// What so many tokens of one sequence take, without a reserve, for key_heads K of width E.
+  static std::size_t bytes_for(Index tokens, Index key_heads, Index head_width) {
+    std::size_t bytes = 0;
+    for (Index rest = tokens; rest > 0; rest -= kernel::key_block<T>) {
+      const kernel::KvBlock<T> block{nullptr, kernel::KvBlock<T>::fitting((std::min)(rest, kernel::key_block<T>), kernel::key_block<T>), key_heads, head_width};
+      bytes += static_cast<std::size_t>(block.size()) * sizeof(T);
+    }
+    return bytes;
+  }
+
+  /// Of memory, blocks that sequences share counted once, and those kept for later use too.
+  std::size_t bytes() const {
+    std::vector<const Block*> blocks;
+    for (const Sequence& sequence : sequences_)
+      for (const auto& block : sequence.blocks) blocks.push_back(block.get());
+    for (const auto& block : free_) blocks.push_back(block.get());
+    std::sort(blocks.begin(), blocks.end());
+    blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+    std::size_t bytes = 0;
+    for (const Block* block : blocks) bytes += block ? static_cast<std::size_t>(memory_of(*block).size()) * sizeof(T) : 0;
+    return bytes;
+  }
+
+  /// Room for so many tokens of every sequence, so that it need not grow step by step.
+  void reserve(Index tokens) {
+    require(tokens >= 0, "kv_cache", "cannot keep ", tokens, " tokens");
+    reserved_ = tokens;
+  }
+
+  /// Sequence i becomes what which[i] was: reorders, drops and forks. Nothing is copied before one of those that share a block
+  /// appends to it.
+  void select(std::span<const Index> which) {
+    for (const Index from : which) require(from >= 0 && from < sequences(), "kv_cache", "there is no sequence ", from, " of ", sequences());
+    selected_.resize(which.size());
+    for (std::size_t i = 0; i < which.size(); ++i) selected_[i] = sequences_[static_cast<std::size_t>(which[i])];
+    std::swap(selected_, sequences_);
+    for (Sequence& old : selected_)
+      for (auto& block : old.blocks) release(block);
+    selected_.clear();
+  }
+
+  /// Appends counts[s] tokens to each sequence: keys, which are multiplied by `scale`, and values (1, tokens of all, K, E), one
+  /// sequence after the other. Blocks that a window, if it is not 0, has left behind for good are used again.
+  template <Index Width = kernel::Tile<T>::width>
+  void append(const Threads& threads, ConstView<T, 4> keys, ConstView<T, 4> values, std::span<const Index> counts, double scale, Index window = 0) {
+    const Index heads = keys.extent(2), width = keys.extent(3);
+    require(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "tokens of ", counts.size(), " sequences, but there are ", sequences());
+    require(keys.shape() == values.shape() && keys.extent(0) == 1, "kv_cache", "keys ", keys.shape(), " and values ", values.shape(), " do not fit");
+    Index total = 0;
+    for (const Index count : counts) total += count;
+    require(total == keys.extent(1), "kv_cache", total, " tokens of all sequences, but keys ", keys.shape());
+    if (heads_ == 0) heads_ = heads, width_ = width, panel_width_ = Width;
+    require(heads == heads_ && width == width_, "kv_cache", "keys ", keys.shape(), " do not fit a cache of ", heads_, " heads of width ", width_);
+    check_width<Width>();
+    constexpr Index size = kernel::key_block<T>;
+    Index first = 0;
+    for (std::size_t s = 0; s < counts.size(); ++s) {
+      Sequence& sequence = sequences_[s];
+      const Index end = sequence.length + counts[s], oldest = window > 0 ? (std::max)(sequence.length - window + 1, Index{0}) / size : 0;  // that a new token sees
+      for (; sequence.passed < oldest; ++sequence.passed) release(sequence.blocks[static_cast<std::size_t>(sequence.passed)]);
+      for (Index at = sequence.length, number = at / size; at < end; at = ++number * size) {
+        const Index used = at - number * size, tokens = (std::min)(end, (number + 1) * size) - at;
+        const kernel::KvBlock<T> block = room(sequence, number, used, used + tokens);
+        threads.parallel_for(heads, 16384 / (tokens * width), [&](Index begin, Index last) {
+          for (Index h = begin; h < last; ++h)
+            block.put(h, used, kernel::detail::head(keys, 0, h).slice(0, first + at - sequence.length, tokens),
+                      kernel::detail::head(values, 0, h).slice(0, first + at - sequence.length, tokens), static_cast<T>(scale));
+        });
+      }
+      first += counts[s];
+      sequence.length = end;
     }
   }
 
-  Tensor<T, 4> keys_, values_;  // (B, capacity, K, E)
-  Index length_ = 0;
+  /// For attention by counts[s] queries of each sequence. Lives in the context.
+  template <Index Width = kernel::Tile<T>::width>
+  ConstView<typename kernel::CachedAttentionInputs<T>::Sequence, 1> view(Context& ctx, std::span<const Index> counts) const {
+    require(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "queries of ", counts.size(), " sequences, but there are ", sequences());
+    check_width<Width>();
+    const auto list = ctx.arena.allocate<typename kernel::CachedAttentionInputs<T>::Sequence>(Shape{sequences()});
+    Index first = 0;
+    for (std::size_t s = 0; s < counts.size(); ++s) {
+      const Sequence& sequence = sequences_[s];
+      auto* const blocks = ctx.arena.allocate<kernel::KvBlock<T>>(static_cast<Index>(sequence.blocks.size()));
+      for (std::size_t i = 0; i < sequence.blocks.size(); ++i)
+        blocks[i] = sequence.blocks[i] ? memory_of(*sequence.blocks[i]) : kernel::KvBlock<T>{};
+      list[static_cast<Index>(s)] = {first, counts[s], sequence.length, blocks};
+      first += counts[s];
+    }
+    return list;
+  }
+
+  Index key_heads() const { return heads_; }
+
+ private:
+  struct Block {
+    std::shared_ptr<T> data;  // of memory that several blocks share
+    Index capacity;
+  };
+  using Shared = std::shared_ptr<Block>;
+  struct Sequence {
+    std::vector<Shared> blocks;
+    Index length = 0, passed = 0;  // blocks that the window has left behind
+  };
+
+  template <Index Width>
+  void check_width() const {
+    require(panel_width_ == 0 || panel_width_ == Width, "kv_cache", "this cache was filled by code for other instructions");
+  }
+
+  kernel::KvBlock<T> memory_of(const Block& block) const { return {block.data.get(), block.capacity, heads_, width_}; }
+
+  static bool unshared(const Shared& block) {
+    if (block.use_count() != 1) return false;
+    std::atomic_thread_fence(std::memory_order_acquire);  // whoever shared it has read it
+    return true;
+  }
+  void release(Shared& block) {
+    if (block && unshared(block)) free_.push_back(std::move(block));
+    block.reset();
+  }
+
+  /// The block of this number, with `used` tokens, ours alone and with room for `needed`.
+  kernel::KvBlock<T> room(Sequence& sequence, Index number, Index used, Index needed) {
+    const auto at = static_cast<std::size_t>(number);
+    if (sequence.blocks.size() <= at) sequence.blocks.resize(at + 1);
+    Shared& block = sequence.blocks[at];
+    if (block && block->capacity >= needed && unshared(block)) return memory_of(*block);
+    constexpr Index size = kernel::key_block<T>;
+    Shared larger = take(kernel::KvBlock<T>::fitting((std::max)(needed, (std::min)(reserved_ - number * size, size)), size));
+    if (block) memory_of(*larger).copy(memory_of(*block), used);
+    release(block);
+    block = std::move(larger);
+    return memory_of(*block);
+  }
+  Shared take(Index capacity) {
+    for (Shared& block : free_)
+      if (block->capacity == capacity && unshared(block)) {
+        std::swap(block, free_.back());
+        Shared taken = std::move(free_.back());
+        free_.pop_back();
+        return taken;
+      }
+    // The other sequences are likely to need the like: many at once make memory in large pages. Nothing is set: no result depends
+    // on what is not written.
+    const Index size = kernel::KvBlock<T>{nullptr, capacity, heads_, width_}.size(), count = std::clamp(most_at_once / size, Index{1}, sequences());
+    const std::shared_ptr<T> memory(static_cast<T*>(aligned_allocate(static_cast<std::size_t>(count * size) * sizeof(T))), [](T* data) { aligned_deallocate(data); });
+    for (Index i = 1; i < count; ++i) free_.push_back(std::make_shared<Block>(Block{{memory, memory.get() + i * size}, capacity}));
+    return std::make_shared<Block>(Block{memory, capacity});
+  }
+
+  static constexpr Index most_at_once = Index{1} << 22;  // elements
+
+  std::vector<Sequence> sequences_, selected_;  // selected_: memory for select()
+  std::vector<Shared> free_;                    // blocks for reuse
+  Index heads_ = 0, width_ = 0, panel_width_ = 0, reserved_ = 0;
 };
 
 }  // namespace eigenformer

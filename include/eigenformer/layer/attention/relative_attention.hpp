@@ -3,6 +3,7 @@
 #pragma once
 
 #include "eigenformer/core/visit.hpp"
+#include "eigenformer/layer/attention/attend.hpp"
 #include "eigenformer/layer/attention/config.hpp"
 #include "eigenformer/layer/attention/projections.hpp"
 #include "eigenformer/op/affine.hpp"
@@ -39,14 +40,15 @@ struct RelativeAttention : AttentionProjections<T> {
 
   /// x (B, N, D) → (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call = {}) const {
-    require(!call.caches && !call.memory, "relative_attention", "it is for self-attention, and has no cache yet");
+    require(!call.memory && !call.filled, "relative_attention", "it is for self-attention");
     const auto projected = query(ctx, x);
     const auto q = projected.split_last(head_width), k = key(ctx, x).split_last(head_width), v = value(ctx, x).split_last(head_width);
     const Index batch = x.extent(0), tokens = x.extent(1), heads = q.extent(2), distances = 2 * clip + 1;
     const auto each_head = [&](ConstView<T, 3> y) { return y.reshape(Shape{batch, tokens, heads, y.extent(2)}); };
     const auto logits = op::scale(ctx, op::linear<T, 3>(ctx, projected.reshape(Shape{batch, tokens * heads, head_width}), relative_key), scale);
     const View<T, 4> sums = ctx.output<T>(Shape{batch, tokens, heads, distances});
-    const auto mixed = op::attention<T>(ctx, q, k, v, {scale, call.mask, dropout}, op::RelativeKeyScore<T>{each_head(logits), clip}, {}, {sums, clip});
+    const op::RelativeKeyScore<T> score{each_head(logits), clip};
+    const auto mixed = attend<T>(ctx, call, q, k, v, {scale, call.mask, dropout}, score, {}, {sums, clip});
     const auto moved = op::linear<T, 3>(ctx, ConstView<T, 4>(sums).reshape(Shape{batch, tokens * heads, distances}), relative_value);
     const Shape<3> flat{batch, tokens, heads * head_width};
     return output(ctx, op::add(ctx, mixed.reshape(flat), moved.reshape(flat)));

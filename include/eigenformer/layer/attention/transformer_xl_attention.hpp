@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "eigenformer/core/visit.hpp"
+#include "eigenformer/layer/attention/attend.hpp"
 #include "eigenformer/layer/attention/config.hpp"
 #include "eigenformer/layer/attention/projections.hpp"
 #include "eigenformer/op/affine.hpp"
@@ -38,13 +39,13 @@ struct TransformerXlAttention : AttentionProjections<T> {
   /// x (B, N, D); call.memory (B, M, D), which ends with x, for the segments before, or null → (B, N, D). The mask must be causal.
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call) const {
     require(call.mask.causal && !call.mask.prefixes, "transformer_xl", "the mask must be causal, without prefixes: there is no r for keys after the query");
-    require(!call.caches, "transformer_xl", "its cache is the memory: hidden states of the segments before");
+    require(!call.caches || (!call.memory && !call.filled), "transformer_xl", "with a cache, that holds the segments before: there is no memory");
     const auto memory = call.memory ? call.memory : x;
-    const Index keys = memory.extent(1), width = x.extent(2), heads = query.weight.extent(0) / head_width;
+    const Index keys = call.caches ? call.longest() : memory.extent(1), width = x.extent(2), heads = query.weight.extent(0) / head_width;
     // Column d of r belongs to distance key − query = d − (keys − 1), so to the sinusoid of keys − 1 − d.
     const View<T, 3> zeros = ctx.arena.allocate<T>(Shape{Index{1}, keys, width});
     std::fill_n(zeros.data(), zeros.size(), T{0});
-    const auto ascending = op::add_sinusoid<T>(ctx, ConstView<T, 3>(zeros), 0, 10000, {.halves = true});
+    const auto ascending = op::add_sinusoid<T>(ctx, ConstView<T, 3>(zeros), {}, 10000, {.halves = true});
     const View<T, 2> sinusoids = ctx.arena.allocate<T>(Shape{keys, width});
     for (Index d = 0; d < keys; ++d) std::copy_n(&ascending(0, keys - 1 - d, 0), width, sinusoids.row(d));
     const auto r = op::linear<T, 2>(ctx, ConstView<T, 2>(position), ConstView<T, 2>(sinusoids)).reshape(Shape{heads, head_width, keys});
@@ -52,7 +53,8 @@ struct TransformerXlAttention : AttentionProjections<T> {
     const auto q = query(ctx, x);
     const auto by_content = op::affine(ctx, q, {}, content_bias).split_last(head_width), by_position = op::affine(ctx, q, {}, position_bias).split_last(head_width);
     const auto k = key(ctx, memory).split_last(head_width), v = value(ctx, memory).split_last(head_width);
-    const auto mixed = op::attention<T>(ctx, by_content, k, v, {scale, call.mask, dropout}, op::RelativeProductScore<T>{by_position, r, keys - 1, scale});
+    const op::RelativeProductScore<T> score{by_position, r, keys - 1, scale};
+    const auto mixed = attend<T>(ctx, call, by_content, k, v, {scale, call.mask, dropout}, score);
     return output(ctx, mixed.reshape(x.shape().with_width(heads * head_width)));
   }
 };

@@ -20,8 +20,8 @@ struct Relative : NoPosition<T> {
   static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding}, m.weight...); }
 
   void attend(Context& ctx, Index, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
-    require(positions.shared(), "relative", "explicit positions are not supported: distances are those of tokens");
-    call.bias = op::spread_buckets<T>(ctx, weight, buckets, positions.first + tokens);
+    require(positions.shared() || call.caches, "relative", "explicit positions are not supported: distances are those of tokens");
+    call.bias = op::spread_buckets<T>(ctx, weight, buckets, call.caches ? call.longest() : positions.first + tokens);
   }
 };
 

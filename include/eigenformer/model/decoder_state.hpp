@@ -1,0 +1,104 @@
+// What a decoder knows of some sequences so far, so that their next tokens need only themselves computed.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "eigenformer/layer/attention/config.hpp"
+#include "eigenformer/layer/attention/kv_cache.hpp"
+#include "eigenformer/model/next_tokens.hpp"
+
+namespace eigenformer {
+
+/// A value: copies go on independently. It comes from the model's start().
+template <Real T>
+struct DecoderState {
+  std::vector<KvCache<T>> layers;  // of self-attention
+  std::vector<KvCache<T>> across;  // of attention to sources
+  std::vector<Index> sharers;      // how many sequences in a row look at each source
+
+  DecoderState(std::size_t depth, Index sequences) : layers(depth, KvCache<T>(sequences)), count_(sequences) {}
+  DecoderState(std::size_t depth, Index sequences, std::size_t across_depth)
+      : layers(depth, KvCache<T>(sequences)), across(across_depth, KvCache<T>(sequences)), sharers(static_cast<std::size_t>(sequences), 1), count_(sequences) {}
+
+  Index sequences() const { return count_; }
+  /// Tokens so far.
+  Index length(Index s) const { return layers.empty() ? 0 : layers[0].length(s); }
+
+  /// Sequence i becomes what which[i] was: reorders, drops and forks. Storage is shared, and copied when one of those that share
+  /// it goes on.
+  void select(std::span<const Index> which) {
+    for (const Index from : which) require(from >= 0 && from < count_, "decoder_state", "there is no sequence ", from, " of ", count_);
+    if (!sharers.empty() || !across.empty()) {
+      owners_.clear();  // by sequence: its source
+      for (std::size_t source = 0; source < sharers.size(); ++source) owners_.insert(owners_.end(), static_cast<std::size_t>(sharers[source]), static_cast<Index>(source));
+      sharers.clear();
+      sources_.clear();
+      for (const Index from : which) {
+        const Index source = owners_[static_cast<std::size_t>(from)];
+        if (sources_.empty() || sources_.back() != source) sources_.push_back(source), sharers.push_back(0);
+        ++sharers.back();
+      }
+      for (KvCache<T>& cache : across) cache.select(sources_);
+    }
+    for (KvCache<T>& cache : layers) cache.select(which);
+    count_ = static_cast<Index>(which.size());
+  }
+
+  /// Room for so many tokens of every sequence.
+  void reserve(Index tokens) {
+    for (KvCache<T>& cache : layers) cache.reserve(tokens);
+  }
+
+  /// Of memory that the keys and values take.
+  std::size_t bytes() const {
+    std::size_t bytes = 0;
+    for (const auto* caches : {&layers, &across})
+      for (const KvCache<T>& cache : *caches) bytes += cache.bytes();
+    return bytes;
+  }
+
+  /// Where these tokens stand. Lives in the context.
+  Positions positions(Context& ctx, const NextTokens& tokens) const {
+    const auto given = ctx.arena.allocate<Index>(Shape{Index{1}, static_cast<Index>(tokens.ids.size())});
+    Index* to = given.data();
+    for (std::size_t s = 0; s < tokens.counts.size(); to += tokens.counts[s++]) std::iota(to, to + tokens.counts[s], length(static_cast<Index>(s)));
+    return {.given = given};
+  }
+
+  /// How these tokens attend to those before.
+  AttentionCall<T> call(const NextTokens& tokens) { return {.mask = {.causal = true}, .caches = layers.data(), .counts = tokens.counts}; }
+
+  /// How they attend to their sources. Lives in the context.
+  AttentionCall<T> call_across(Context& ctx, const NextTokens& tokens) {
+    const auto counts = ctx.arena.allocate<Index>(Shape{static_cast<Index>(sharers.size())});
+    std::size_t s = 0;
+    for (std::size_t source = 0; source < sharers.size(); s += static_cast<std::size_t>(sharers[source++]))
+      counts[static_cast<Index>(source)] = std::accumulate(tokens.counts.begin() + static_cast<Index>(s), tokens.counts.begin() + static_cast<Index>(s) + sharers[source], Index{0});
+    return {.caches = across.data(), .counts = {counts.data(), sharers.size()}, .filled = true};
+  }
+
+ private:
+  Index count_;
+  std::vector<Index> owners_, sources_;  // memory for select()
+};
+
+/// The rows of x (1, N of all, D) that end the sequences → (1, sequences, D)
+template <class T>
+ConstView<T, 3> last_rows(Context& ctx, ConstView<T, 3> x, std::span<const Index> counts) {
+  const auto sequences = static_cast<Index>(counts.size());
+  for (Index s = 0; s < sequences; ++s) require(counts[static_cast<std::size_t>(s)] > 0, "next_logits", "there is no token of sequence ", s);
+  if (sequences == x.extent(1)) return x;
+  const View<T, 3> rows = ctx.arena.allocate<T>(Shape{Index{1}, sequences, x.extent(2)});
+  Index end = 0;
+  for (Index s = 0; s < sequences; ++s) {
+    end += counts[static_cast<std::size_t>(s)];
+    std::copy_n(&x(0, end - 1, 0), x.extent(2), &rows(0, s, 0));
+  }
+  return rows;
+}
+
+}  // namespace eigenformer

@@ -1,0 +1,27 @@
+// What a model that keeps a state is given: the next tokens of every sequence, of any lengths, without padding.
+#pragma once
+
+#include <span>
+
+#include "eigenformer/core/error.hpp"
+#include "eigenformer/core/scalar.hpp"
+
+namespace eigenformer {
+
+struct NextTokens {
+  std::span<const Id> ids;         ///< those of the first sequence, then those of the second, …
+  std::span<const Index> counts;   ///< of each sequence; 0: none this time
+
+  /// Throws unless they are for so many sequences.
+  void check(std::string_view place, Index sequences) const {
+    require(static_cast<Index>(counts.size()) == sequences, place, "tokens of ", counts.size(), " sequences, but there are ", sequences);
+    Index total = 0;
+    for (const Index count : counts) {
+      require(count >= 0 && count <= static_cast<Index>(ids.size()) - total, place, "counts of tokens that do not add up to ", ids.size());
+      total += count;
+    }
+    require(total == static_cast<Index>(ids.size()), place, "counts of ", total, " tokens, but there are ", ids.size());
+  }
+};
+
+}  // namespace eigenformer

@@ -1,0 +1,179 @@
+// The key-value cache under every kind of attention: against one pass over everything, bit for bit, beyond the size of its blocks.
+#include "eigenformer/layer/attention/kv_cache.hpp"
+
+#include <functional>
+#include <vector>
+
+#include "eigenformer/layer/attention/attention.hpp"
+#include "eigenformer/layer/attention/relative_attention.hpp"
+#include "eigenformer/layer/attention/transformer_xl_attention.hpp"
+#include "support/error.hpp"
+#include "support/tensors.hpp"
+
+namespace eigenformer::test {
+namespace {
+
+constexpr Index cached_width = 6;
+
+/// Sequences that go on in steps of counts[s] tokens, with whatever select() does to them; `layer` must not depend on company.
+template <class Layer>
+struct CachedRun {
+  const Layer& layer;
+  Tensor<float, 3> x;  // (B, N, D)
+  Tensor<float, 3> whole;
+  KvCache<float> cache;
+  std::vector<Index> who;  // sequence i is a beginning of x[who[i]]
+
+  CachedRun(const Layer& of, Index batch, Index tokens)
+      : layer(of), x(random_tensor<float>(Shape{batch, tokens, cached_width}, 7)), cache(batch) {
+    Context ctx;
+    whole = Tensor<float, 3>(layer(ctx, x, AttentionCall<float>{.mask = {.causal = true}}));
+    for (Index b = 0; b < batch; ++b) who.push_back(b);
+  }
+
+  void next(const std::vector<Index>& counts, const Threads& threads = {}) {
+    Index total = 0;
+    for (const Index count : counts) total += count;
+    Tensor<float, 3> rows(Shape{Index{1}, total, cached_width});
+    std::vector<Index> first;
+    float* to = rows.data();
+    for (std::size_t s = 0; s < counts.size(); ++s) {
+      first.push_back(cache.length(static_cast<Index>(s)));
+      to = std::copy_n(x.view()[who[s]].slice(0, first[s], counts[s]).data(), counts[s] * cached_width, to);
+    }
+    Context ctx(threads);
+    const auto y = layer(ctx, rows, AttentionCall<float>{.mask = {.causal = true}, .caches = &cache, .counts = counts});
+    Index row = 0;
+    for (std::size_t s = 0; s < counts.size(); row += counts[s++])
+      ASSERT_TRUE(identical(y[0].slice(0, row, counts[s]), std::as_const(whole).view()[who[s]].slice(0, first[s], counts[s]))) << "sequence " << s << " from " << first[s];
+  }
+  void select(const std::vector<Index>& which) {
+    cache.select(which);
+    std::vector<Index> chosen;
+    for (const Index i : which) chosen.push_back(who[static_cast<std::size_t>(i)]);
+    who = chosen;
+  }
+};
+
+template <class Layer>
+void check_layer(const Layer& layer, Index tokens) {
+  CachedRun<Layer> run(layer, 2, tokens);
+  run.next({1, 700});
+  run.next({511, 1}, Threads(3));
+  run.next({1, 1});
+  run.select({1, 0, 1, 1});
+  run.next({3, 1, 400, 1});
+  run.next({1, 600, 1, 1}, Threads(2));
+  run.select({2, 1});
+  run.next({tokens - run.cache.length(0), 1});
+}
+
+template <class Layer>
+Layer randomized(Layer layer) {
+  randomize(layer, 1);
+  return layer;
+}
+
+}  // namespace
+
+TEST(KvCache, IsOnePassBitForBit) {
+  const AttentionConfig config{.width = cached_width, .heads = 4, .key_heads = 2, .head_width = 5};
+  check_layer(randomized(Attention<float>(config)), 1300);
+  AttentionConfig sinks = config;
+  sinks.sinks = true;
+  check_layer(randomized(Attention<float, PlainHeads<float>, AlibiScores<float>>(sinks)), 1300);
+  for (const Index window : {1, 3, 600}) {
+    AttentionConfig narrow = config;
+    narrow.window = window;
+    check_layer(randomized(Attention<float>(narrow)), 1300);
+  }
+  AttentionConfig capped{.width = cached_width, .heads = 1, .head_width = 70};  // wider than a panel
+  capped.cap = 2;
+  check_layer(randomized(Attention<float, PlainHeads<float>, CappedScores<float>>(capped)), 1300);
+}
+
+TEST(KvCache, IsOnePassForRelativePositions) {
+  check_layer(randomized(RelativeAttention<float>(RelativeAttentionConfig{{.width = cached_width, .heads = 2}, 4})), 1201);
+  check_layer(randomized(TransformerXlAttention<float>({.width = cached_width, .heads = 2})), 1201);
+}
+
+// A window needs no more memory than its blocks and those that a step adds, however long the text.
+TEST(KvCache, AWindowIsARing) {
+  const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2, .window = 100}));
+  CachedRun run(layer, 1, 4000);
+  std::size_t most = 0;
+  for (int i = 0; i < 100; ++i) {
+    run.next({40});
+    most = (std::max)(most, run.cache.bytes());
+  }
+  EXPECT_LE(most, 3 * KvCache<float>::bytes_for(kernel::key_block<float>, 2, 3));
+  EXPECT_EQ(run.cache.length(0), 4000);
+}
+
+// Forks share what they have in common: a copy of the last, partly filled block is all that going on costs.
+TEST(KvCache, ForksShare) {
+  const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
+  CachedRun run(layer, 1, 1300);
+  run.next({1100});
+  const std::size_t one = run.cache.bytes(), block = KvCache<float>::bytes_for(kernel::key_block<float>, 2, 3);
+  run.select({0, 0, 0});
+  EXPECT_EQ(run.cache.bytes(), one);
+  run.next({1, 1, 1});
+  EXPECT_LE(run.cache.bytes(), one + 2 * block);
+  run.select({1});
+  run.select({0, 0, 0});
+  run.next({1, 1, 1});
+  EXPECT_LE(run.cache.bytes(), one + 2 * block) << "blocks are used again";
+}
+
+// By hand: one head of width 3 in whole vectors of 16 bytes or more; a token is a key and a value.
+TEST(KvCache, SaysItsMemory) {
+  constexpr auto lanes = static_cast<std::size_t>(kernel::Vec<float>::lanes);
+  EXPECT_EQ(KvCache<float>::bytes_for(1, 2, 3), 2 * 4 * lanes * (3 + (3 + lanes - 1) / lanes * lanes));
+  EXPECT_EQ(KvCache<float>::bytes_for(kernel::key_block<float> + 1, 1, 16), 4 * 2 * 16 * (static_cast<std::size_t>(kernel::key_block<float>) + lanes));
+  const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
+  for (const Index tokens : {1, 40, 700}) {
+    CachedRun run(layer, 1, tokens);
+    EXPECT_EQ(run.cache.bytes(), 0u);
+    run.next({tokens});
+    EXPECT_EQ(run.cache.bytes(), KvCache<float>::bytes_for(tokens, 2, 3));
+  }
+}
+
+TEST(KvCache, ReservedItDoesNotGrow) {
+  const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
+  CachedRun run(layer, 1, 300);
+  run.cache.reserve(300);
+  run.next({1});
+  const std::size_t bytes = run.cache.bytes();
+  for (int i = 0; i < 13; ++i) run.next({23});
+  EXPECT_EQ(run.cache.bytes(), bytes);
+}
+
+TEST(KvCache, Errors) {
+  const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2})), other = randomized(Attention<float>({.width = cached_width, .heads = 3}));
+  Context ctx;
+  KvCache<float> cache(2);
+  const Tensor<float, 3> x(Shape{Index{1}, Index{3}, cached_width});
+  const std::vector<Index> counts{1, 2}, three{1, 1, 1}, four{2, 2}, missing{2};
+  const AttentionCall<float> call{.mask = {.causal = true}, .caches = &cache, .counts = counts};
+  layer(ctx, x, call);
+  EXPECT_EQ(error_of([&] { other(ctx, x, call); }), "[kv_cache] keys (1, 3, 3, 2) do not fit a cache of 2 heads of width 3");
+  AttentionCall<float> wrong = call;
+  wrong.counts = three;
+  EXPECT_EQ(error_of([&] { layer(ctx, x, wrong); }), "[kv_cache] tokens of 3 sequences, but there are 2");
+  wrong.counts = four;
+  EXPECT_EQ(error_of([&] { layer(ctx, x, wrong); }), "[kv_cache] 4 tokens of all sequences, but keys (1, 3, 2, 3)");
+  wrong = call;
+  wrong.mask.key_lengths = lengths({3});
+  EXPECT_EQ(error_of([&] { layer(ctx, x, wrong); }), "[attention] with a cache, a mask is causal or has a window");
+  Tape tape;
+  ctx.tape = &tape;
+  EXPECT_EQ(error_of([&] { layer(ctx, x, call); }), "[attention] passes with a cache are neither recorded nor with dropout");
+  EXPECT_EQ(error_of([&] { cache.select(std::vector<Index>{2}); }), "[kv_cache] there is no sequence 2 of 2");
+  EXPECT_EQ(error_of([&] { KvCache<float>(-1); }), "[kv_cache] cannot keep -1 sequences");
+  EXPECT_EQ(cache.length(0), 1) << "nothing has changed";
+  EXPECT_EQ(cache.length(1), 2);
+}
+
+}  // namespace eigenformer::test
