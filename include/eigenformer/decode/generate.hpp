@@ -1,45 +1,186 @@
-// Text from a decoder-only model: always the most probable next token.
+// Text from a model, one token after another: the most probable, or drawn. Decoder-only models go on from prompts,
+// encoder–decoders say what belongs to a source.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <numeric>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
-#include "eigenformer/decode/best_token.hpp"
+#include "eigenformer/decode/reader.hpp"
+#include "eigenformer/decode/rules.hpp"
+#include "eigenformer/decode/sampler.hpp"
 
 namespace eigenformer {
 
 struct GenerateConfig {
-  Index max_tokens = 100;     ///< at most so many per sequence, an end token included
-  std::optional<Id> end{};    ///< stops a sequence
+  Index max_tokens = 100;                            ///< at most so many per sequence, an end token included
+  Index min_tokens = 0;                              ///< at least so many before an end
+  std::vector<Id> ends{};                            ///< any of them ends a sequence
+  std::optional<Id> begin{};                         ///< comes before every prompt; encoder–decoders need it
+  std::vector<std::vector<Id>> stops{};              ///< sequences of tokens that end a sequence
+  std::vector<std::vector<Id>> prefixes{};           ///< what each sequence is made to begin with; counts as generated
+  std::optional<Sampling> sampling{};                ///< none: the most probable token, of equals the lowest id
+  TokenRules rules{};
+  bool log_probabilities = false;                    ///< wanted in the results
+  std::function<bool(Index sequence, Id token)> on_token{};  ///< see generate()
+  Index first_sequence = 0;                          ///< the number of the first sequence, for drawing: prompt i alone, with this
+                                                     ///< number i, gives the text that it gives among others
+  Index chunk = 512;                                 ///< prompts are read by so many tokens a pass: bounds the memory
 };
 
-/// For every prompt (B, N), N ≥ 1, what follows it, up to and without `end`; of equals the lowest id wins. The model has start(),
-/// hidden() and logits() as LanguageModel does.
-template <class Model>
-std::vector<std::vector<Id>> generate(Context& ctx, const Model& model, ConstView<Id, 2> prompts, const GenerateConfig& config = {}) {
-  const Index batch = prompts.extent(0);
-  std::vector<std::vector<Id>> results(static_cast<std::size_t>(batch));
-  if (batch == 0 || config.max_tokens <= 0) return results;
-  require(prompts.extent(1) > 0, "generate", "a prompt needs at least one token");
-  std::vector<bool> ended(results.size(), false);
-  auto state = model.start();
-  Tensor<Id, 2> next(prompts);
-  for (Index length = 0; length < config.max_tokens && std::find(ended.begin(), ended.end(), false) != ended.end(); ++length) {
-    const auto step = ctx.scratch();
-    const auto hidden = model.hidden(ctx, next, state);                                        // (B, N, D)
-    const auto logits = model.logits(ctx, hidden.slice(1, next.extent(1) - 1, 1)).flat();  // (B, V)
-    next = Tensor<Id, 2>(Shape{batch, Index{1}});
-    for (Index b = 0; b < batch; ++b) {
-      next(b, 0) = best_token(logits.row(b), logits.width());
-      const auto at = static_cast<std::size_t>(b);
-      ended[at] = ended[at] || next(b, 0) == config.end;
-      if (!ended[at]) results[at].push_back(next(b, 0));
+/// Why a sequence ended.
+enum class Ending { length, end_token, stop_sequence, callback };
+
+struct Generated {
+  std::vector<Id> tokens;                 ///< without prompt, end token and stop sequence
+  std::vector<double> log_probabilities;  ///< of the tokens, and of the end token if there was one; under the model as it is,
+                                          ///< before rules and filters
+  Ending ending = Ending::length;
+};
+
+namespace detail {
+
+/// One sequence's tokens as they come: ends, stop sequences, and what the callback may see.
+class Collector {
+ public:
+  Collector(const GenerateConfig& config, Index sequence, Generated& result) : config_(config), sequence_(sequence), result_(result) {
+    const auto expected = static_cast<std::size_t>((std::min)(config.max_tokens, expected_tokens));
+    result.tokens.reserve(expected);
+    if (config.log_probabilities) result.log_probabilities.reserve(expected);
+  }
+
+  /// Whether the sequence goes on.
+  bool add(const Choice& choice) {
+    if (config_.log_probabilities) result_.log_probabilities.push_back(choice.log_probability);
+    if (std::find(config_.ends.begin(), config_.ends.end(), choice.token) != config_.ends.end()) return finish(Ending::end_token);
+    auto& tokens = result_.tokens;
+    tokens.push_back(choice.token);
+    std::size_t stop = 0, held = 0;  // the longest end of the tokens that is a stop sequence, or may become one
+    for (const auto& each : config_.stops) {
+      if (each.size() <= tokens.size() && matches(each, each.size())) stop = (std::max)(stop, each.size());
+      for (std::size_t n = (std::min)(each.size() - 1, tokens.size()); n > held; --n)
+        if (matches(each, n)) held = n;
     }
+    if (stop > 0 && tokens.size() - stop >= static_cast<std::size_t>(config_.min_tokens)) {
+      cut(tokens.size() - stop);
+      return finish(Ending::stop_sequence);
+    }
+    if (!show(tokens.size() - held)) return false;
+    return static_cast<Index>(tokens.size()) < config_.max_tokens || finish(Ending::length);
+  }
+
+ private:
+  /// Whether the tokens end with the first n of a stop sequence.
+  bool matches(const std::vector<Id>& stop, std::size_t n) const {
+    return std::equal(stop.begin(), stop.begin() + static_cast<Index>(n), result_.tokens.end() - static_cast<Index>(n));
+  }
+  void cut(std::size_t count) {
+    result_.tokens.resize(count);
+    if (config_.log_probabilities) result_.log_probabilities.resize(count);
+  }
+  bool finish(Ending ending) {
+    result_.ending = ending;
+    show(result_.tokens.size());
+    return false;
+  }
+  /// Shows the callback the first `count` tokens, as far as it has not seen them.
+  bool show(std::size_t count) {
+    while (config_.on_token && shown_ < count) {
+      if (config_.on_token(sequence_, result_.tokens[shown_++])) continue;
+      cut(shown_);
+      result_.ending = Ending::callback;
+      return false;
+    }
+    return true;
+  }
+
+  const GenerateConfig& config_;
+  Index sequence_;
+  Generated& result_;
+  std::size_t shown_ = 0;
+};
+
+inline RuleScope scope_of(const GenerateConfig& config) {
+  return {config.rules, config.ends, config.min_tokens, config.max_tokens, config.prefixes, config.first_sequence};
+}
+
+/// What can be known before the model has run.
+inline void check(const Context& ctx, const GenerateConfig& config, std::size_t sequences) {
+  require(!ctx.tape && !ctx.random, "generate", "decoding is neither recorded nor with dropout");
+  scope_of(config).check(sequences);
+  for (const auto& stop : config.stops) require(!stop.empty(), "generate", "an empty stop sequence");
+  Sampler<float>(scope_of(config), config.sampling, false);  // its parts check their settings
+  Reader reader(config.chunk);
+}
+
+/// The loop, for either kind of model: from a new state and the texts that every sequence begins with.
+template <class Model>
+std::vector<Generated> generate_from(Context& ctx, const Model& model, typename Model::State state, std::vector<std::vector<Id>> texts, const GenerateConfig& config) {
+  using T = typename Model::T;
+  const RuleScope scope = scope_of(config);
+  std::vector<Generated> results(texts.size());
+  std::vector<Collector> collectors;
+  for (std::size_t i = 0; i < texts.size(); ++i) collectors.emplace_back(config, static_cast<Index>(i), results[i]);
+  std::vector<Sampler<T>> samplers(static_cast<std::size_t>(ctx.threads.count()), Sampler<T>(scope, config.sampling, config.log_probabilities));
+  Reader reader(config.chunk);
+  reserve(state, texts, config.max_tokens);
+
+  std::vector<std::size_t> live(texts.size());  // what the sequences of the state are
+  std::iota(live.begin(), live.end(), std::size_t{0});
+  std::vector<Index> going;
+  std::vector<Choice> choices(texts.size());
+  const auto text = [&](Index i) -> std::vector<Id>& { return texts[live[static_cast<std::size_t>(i)]]; };
+  for (Index step = 0; !live.empty(); ++step) {  // every live sequence has generated so many tokens
+    const auto memory = ctx.scratch();
+    const auto logits = reader(ctx, model, state, text);  // (live, V)
+    if (step == 0) scope.check_vocabulary(logits.width());
+    const auto count = static_cast<Index>(live.size());
+    for_rows(ctx.threads, config.rules, count, logits.width(), [&](Index i, int slot) {
+      const DecodeStep at{text(i), step, config.first_sequence + static_cast<Index>(live[static_cast<std::size_t>(i)])};
+      choices[static_cast<std::size_t>(i)] = samplers[static_cast<std::size_t>(slot)](at, std::span(logits.row(i), static_cast<std::size_t>(logits.width())));
+    });
+    going.clear();
+    for (Index i = 0; i < count; ++i) {
+      const Choice& choice = choices[static_cast<std::size_t>(i)];
+      text(i).push_back(choice.token);
+      if (collectors[live[static_cast<std::size_t>(i)]].add(choice)) going.push_back(i);
+    }
+    if (static_cast<Index>(going.size()) == count) continue;
+    for (std::size_t i = 0; i < going.size(); ++i) live[i] = live[static_cast<std::size_t>(going[i])];
+    live.resize(going.size());
+    if (!live.empty()) state.select(going);
   }
   return results;
+}
+
+}  // namespace detail
+
+/// What follows each prompt, from a decoder-only model. With on_token, every token is passed on as soon as it is certain that
+/// no stop sequence takes it away; where that returns false, its sequence ends with this token.
+template <class Model>
+std::vector<Generated> generate(Context& ctx, const Model& model, const std::vector<std::vector<Id>>& prompts, const GenerateConfig& config = {}) {
+  detail::check(ctx, config, prompts.size());
+  auto texts = detail::texts_of(prompts, config.begin, config.max_tokens);
+  if (prompts.empty() || config.max_tokens == 0) return std::vector<Generated>(prompts.size());
+  return detail::generate_from(ctx, model, model.start(static_cast<Index>(prompts.size())), std::move(texts), config);
+}
+
+/// What belongs to each source (B, M) of a length (B; null: all M), from an encoder–decoder; otherwise the same.
+template <class Model>
+std::vector<Generated> generate(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths, const GenerateConfig& config = {}) {
+  const auto sequences = static_cast<std::size_t>(source.extent(0));
+  detail::check(ctx, config, sequences);
+  require(config.begin.has_value(), "generate", "an encoder–decoder needs a begin token");
+  auto texts = detail::texts_of(std::vector<std::vector<Id>>(sequences), config.begin, config.max_tokens);
+  if (sequences == 0 || config.max_tokens == 0) return std::vector<Generated>(sequences);
+  const auto memory = ctx.scratch();
+  return detail::generate_from(ctx, model, model.start(ctx, source, lengths), std::move(texts), config);
 }
 
 }  // namespace eigenformer

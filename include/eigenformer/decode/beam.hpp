@@ -1,0 +1,293 @@
+// Beam search: the most probable texts, of those that K hypotheses side by side come across.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "eigenformer/core/context.hpp"
+#include "eigenformer/decode/reader.hpp"
+#include "eigenformer/decode/rules.hpp"
+
+namespace eigenformer {
+
+/// What a total log-probability is divided by, so that texts of different lengths compare.
+enum class LengthPenalty {
+  none,   ///< 1
+  wu,     ///< ((5 + length) / 6)^α (Wu et al. 2016)
+  power,  ///< length^α: with α = 1 the mean
+};
+
+/// Of so many generated tokens, the end token included, whether a text has ended or was cut; the prompt does not count.
+inline double length_penalty(LengthPenalty rule, double alpha, Index length) {
+  const auto n = static_cast<double>(length);
+  return rule == LengthPenalty::none ? 1 : std::pow(rule == LengthPenalty::wu ? (5 + n) / 6 : n, alpha);
+}
+
+struct BeamConfig {
+  Index max_tokens = 100;                   ///< at most so many per text, an end token included
+  Index min_tokens = 0;                     ///< at least so many before an end
+  std::vector<Id> ends{};                   ///< any of them ends a text
+  std::optional<Id> begin{};                ///< comes before every prompt; encoder–decoders need it
+  Index beams = 4;                          ///< K
+  Index n_best = 1;                         ///< how many texts are kept of each sentence, at most K
+  LengthPenalty penalty = LengthPenalty::none;
+  double alpha = 1;
+  std::vector<std::vector<Id>> prefixes{};  ///< what each text is made to begin with; counts as generated
+  TokenRules rules{};                       ///< on log-probabilities, which are not made to sum to 1 again
+  bool stop_early = true;                   ///< leave a sentence when nothing can change its results. Takes it that no rule makes a
+                                            ///< log-probability positive
+  Index chunk = 512;                        ///< prompts are read by so many tokens a pass: bounds the memory
+};
+
+struct Hypothesis {
+  std::vector<Id> tokens;                 ///< without prompt and end token
+  std::vector<double> log_probabilities;  ///< of the tokens, and of the end token if there was one; after the rules
+  double score = 0;                       ///< their sum
+  double normalized = 0;                  ///< divided by the length penalty
+  bool ended = false;                     ///< by an end token, not by length
+};
+
+namespace detail {
+
+/// A next token of a beam.
+struct Candidate {
+  double score, log_probability;
+  Index beam;
+  Id token;
+
+  /// Ties go to the lowest beam and id: the order is the same whatever else is searched for.
+  friend bool operator<(const Candidate& a, const Candidate& b) {
+    if (a.score != b.score) return a.score > b.score;
+    return a.beam != b.beam ? a.beam < b.beam : a.token < b.token;
+  }
+};
+
+/// A text that goes on.
+struct Beam {
+  std::vector<Id> text;  // with the prompt
+  std::vector<double> log_probabilities;
+  double score = 0;
+
+  /// With room for so many tokens.
+  explicit Beam(std::size_t tokens) {
+    text.reserve(tokens);
+    log_probabilities.reserve(tokens);
+  }
+
+  /// Another one and its next token.
+  void become(const Beam& other, const Candidate& next) {
+    text.assign(other.text.begin(), other.text.end());
+    text.push_back(next.token);
+    log_probabilities.assign(other.log_probabilities.begin(), other.log_probabilities.end());
+    log_probabilities.push_back(next.log_probability);
+    score = next.score;
+  }
+};
+
+/// The best next tokens of one beam after another. Takes notes: one object for each thread.
+template <class T>
+class Ranker {
+ public:
+  explicit Ranker(const RuleScope& scope) : rules_(scope) {}
+
+  /// From logits (V), at most `count`: scores are those of the tokens alone. Returns how many there are.
+  Index operator()(const DecodeStep& at, std::span<const T> logits, Index count, Candidate* candidates) {
+    const auto width = static_cast<Index>(logits.size());
+    check_logits(at, logits.data(), width);
+    const auto total = kernel::softmax_sum(logits.data(), width, [](auto...) {});
+    if (!(total.sum > 0)) fail_without_tokens(at);
+    Index found = 0;
+    const auto put = [&](Id token, double value) { candidates[found++] = {value, value, 0, token}; };
+    const auto of_model = [&, log_sum = total.log_sum_exp()](Id token) { return static_cast<double>(logits[static_cast<std::size_t>(token)]) - log_sum; };
+    if (const auto token = rules_.forced(at)) {
+      if (!std::isinf(logits[static_cast<std::size_t>(*token)])) put(*token, of_model(*token));
+    } else if (!rules_.needed()) {
+      for (const Id id : kernel::top(logits.data(), width, count, room_)) put(id, of_model(id));
+    } else {
+      row_.resize(logits.size());
+      kernel::row_map(row_.data(), width) = (kernel::row_map(logits.data(), width) - total.largest) - std::log(total.sum);
+      rules_(at, std::span<T>(row_));
+      for (const Id id : kernel::top(row_.data(), width, count, room_)) put(id, static_cast<double>(row_[static_cast<std::size_t>(id)]));
+    }
+    return found;
+  }
+
+ private:
+  RuleSet rules_;
+  std::vector<T> row_;
+  kernel::TopRoom room_;
+};
+
+inline RuleScope scope_of(const BeamConfig& config) { return {config.rules, config.ends, config.min_tokens, config.max_tokens, config.prefixes}; }
+
+/// What can be known before the model has run.
+inline void check(const Context& ctx, const BeamConfig& config, std::size_t sentences) {
+  require(!ctx.tape && !ctx.random, "beam_search", "decoding is neither recorded nor with dropout");
+  require(config.beams >= 1, "beam_search", config.beams, " beams");
+  require(config.n_best >= 1 && config.n_best <= config.beams, "beam_search", "the best ", config.n_best, " of ", config.beams, " beams");
+  require(std::isfinite(config.alpha), "beam_search", "a length penalty of exponent ", config.alpha);
+  scope_of(config).check(sentences);
+  RuleSet rules(scope_of(config));  // its parts check their settings
+  Reader reader(config.chunk);
+}
+
+/// One sentence: its results so far, the best first.
+class Sentence {
+ public:
+  Sentence(const BeamConfig& config, std::size_t prompt) : config_(config), prompt_(prompt) {}
+
+  Index beams = 1;  ///< how many go on
+
+  /// A text that is complete. Of equals the first stays.
+  void keep(const Beam& beam, const Candidate& last, bool ended) {
+    const auto length = static_cast<Index>(beam.log_probabilities.size()) + 1;
+    const double normalized = last.score / length_penalty(config_.penalty, config_.alpha, length);
+    if (full() && normalized <= kept_.back().normalized) return;
+    Hypothesis text{{beam.text.begin() + static_cast<Index>(prompt_), beam.text.end()}, beam.log_probabilities, last.score, normalized, ended};
+    if (!ended) text.tokens.push_back(last.token);
+    text.log_probabilities.push_back(last.log_probability);
+    const auto place = std::find_if(kept_.begin(), kept_.end(), [&](const Hypothesis& other) { return other.normalized < normalized; });
+    kept_.insert(place, std::move(text));
+    if (static_cast<Index>(kept_.size()) > config_.n_best) kept_.pop_back();
+  }
+
+  /// Whether no text that goes on from this score and length can be among the results. Scores do not grow, and penalties
+  /// change with the length in one direction: the best it can reach is as long as possible, or as short.
+  bool settled(double score, Index length) const {
+    const auto reach = [&](Index at) { return score / length_penalty(config_.penalty, config_.alpha, at); };
+    return config_.stop_early && full() && (std::max)(reach(length + 1), reach(config_.max_tokens)) <= kept_.back().normalized;
+  }
+
+  std::vector<Hypothesis> take() { return std::move(kept_); }
+  bool empty() const { return kept_.empty(); }
+
+ private:
+  bool full() const { return static_cast<Index>(kept_.size()) == config_.n_best; }
+
+  const BeamConfig& config_;
+  std::size_t prompt_;
+  std::vector<Hypothesis> kept_;
+};
+
+/// The search, for either kind of model: from a new state and the texts that every sentence begins with.
+template <class Model>
+std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model& model, typename Model::State state, const std::vector<std::vector<Id>>& texts,
+                                                      const BeamConfig& config) {
+  using T = typename Model::T;
+  const RuleScope scope = scope_of(config);
+  std::vector<Ranker<T>> rankers(static_cast<std::size_t>(ctx.threads.count()), Ranker<T>(scope));
+  Reader reader(config.chunk);
+  reserve(state, texts, config.max_tokens);
+
+  std::vector<Sentence> sentences;
+  std::vector<std::size_t> live(texts.size());  // sentences that go on; the beams of each lie side by side
+  std::iota(live.begin(), live.end(), std::size_t{0});
+  std::vector<Beam> beams, next;  // first one for each sentence; those beyond the sequences of the state are spare
+  const auto expected = static_cast<std::size_t>((std::min)(config.max_tokens, expected_tokens));
+  for (const auto& text : texts) {
+    sentences.emplace_back(config, text.size());
+    beams.emplace_back(text.size() + expected);
+    beams.back().text.assign(text.begin(), text.end());
+  }
+  std::vector<std::size_t> owners(live);  // whose each beam is
+  std::vector<Candidate> pool;
+  std::vector<Index> parents;
+  // So many of each beam are enough for the best K of all, and for K that go on even if the ends are before them. A single
+  // beam is greedy decoding: it has no second best to go on with after its end.
+  const Index wanted = config.beams == 1 ? 1 : config.beams + static_cast<Index>(config.ends.size());
+
+  for (Index step = 0; !live.empty(); ++step) {  // every beam has generated so many tokens
+    const auto memory = ctx.scratch();
+    const auto logits = reader(ctx, model, state, [&](Index i) { return std::span<const Id>(beams[static_cast<std::size_t>(i)].text); });  // (beams, V)
+    if (step == 0) scope.check_vocabulary(logits.width());
+    const Index count = logits.extent(0), most = (std::min)(wanted, logits.width());
+    const auto candidates = ctx.arena.allocate<Candidate>(Shape{count, most});
+    const auto found = ctx.arena.allocate<Index>(Shape{count});
+    for_rows(ctx.threads, config.rules, count, logits.width(), [&](Index i, int slot) {
+      const auto beam = static_cast<std::size_t>(i);
+      found[i] = rankers[static_cast<std::size_t>(slot)]({beams[beam].text, step, static_cast<Index>(owners[beam])},
+                                                         std::span(logits.row(i), static_cast<std::size_t>(logits.width())), most, candidates.row(i));
+    });
+
+    parents.clear();
+    owners.clear();
+    std::size_t going = 0;
+    Index first = 0;  // beam of the sentence
+    for (const std::size_t number : live) {
+      Sentence& sentence = sentences[number];
+      pool.clear();
+      for (Index i = first; i < first + sentence.beams; ++i)
+        for (Index c = 0; c < found[i]; ++c) {
+          const Candidate& each = candidates(i, c);
+          pool.push_back({beams[static_cast<std::size_t>(i)].score + each.log_probability, each.log_probability, i, each.token});
+        }
+      first += sentence.beams;
+      std::sort(pool.begin(), pool.end());
+
+      const std::size_t begin = parents.size();
+      Index ranked = 0, others = 0;  // of those, tokens that do not end
+      for (const Candidate& each : pool) {
+        const Beam& beam = beams[static_cast<std::size_t>(each.beam)];
+        require(!config.stop_early || each.log_probability <= 0, "beam_search", "sentence ", number, ", step ", step, ": a rule made the log-probability of token ", each.token,
+                " positive: stop_early must be off");
+        const bool among_best = ranked++ < config.beams;
+        if (std::find(config.ends.begin(), config.ends.end(), each.token) != config.ends.end()) {
+          if (among_best) sentence.keep(beam, each, true);
+        } else if (others < config.beams) {
+          ++others;
+          if (step + 1 == config.max_tokens) {
+            sentence.keep(beam, each, false);
+            continue;
+          }
+          if (next.size() == parents.size()) next.emplace_back(beam.text.size() + expected);
+          next[parents.size()].become(beam, each);
+          parents.push_back(each.beam);
+        }
+      }
+      if (parents.size() > begin && sentence.settled(next[begin].score, step + 1)) parents.resize(begin);
+      if (parents.size() == begin && sentence.empty()) fail_without_tokens({{}, step, static_cast<Index>(number)});
+      sentence.beams = static_cast<Index>(parents.size() - begin);
+      owners.resize(parents.size(), number);
+      if (sentence.beams > 0) live[going++] = number;
+    }
+    live.resize(going);
+    std::swap(beams, next);
+    if (!live.empty()) state.select(parents);
+  }
+
+  std::vector<std::vector<Hypothesis>> results;
+  for (Sentence& sentence : sentences) results.push_back(sentence.take());
+  return results;
+}
+
+}  // namespace detail
+
+/// Of each prompt's continuations by a decoder-only model, the best, at most n_best; the best first. Ends count among the K best
+/// candidates of a step, and K others go on.
+template <class Model>
+std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, const std::vector<std::vector<Id>>& prompts, const BeamConfig& config = {}) {
+  detail::check(ctx, config, prompts.size());
+  const auto texts = detail::texts_of(prompts, config.begin, config.max_tokens);
+  if (prompts.empty() || config.max_tokens == 0) return std::vector<std::vector<Hypothesis>>(prompts.size(), std::vector<Hypothesis>(1));
+  return detail::beam_search_from(ctx, model, model.start(static_cast<Index>(prompts.size())), texts, config);
+}
+
+/// Of what an encoder–decoder says for each source (B, M) of a length (B; null: all M), the best; otherwise the same.
+template <class Model>
+std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths, const BeamConfig& config = {}) {
+  const auto sentences = static_cast<std::size_t>(source.extent(0));
+  detail::check(ctx, config, sentences);
+  require(config.begin.has_value(), "beam_search", "an encoder–decoder needs a begin token");
+  const auto texts = detail::texts_of(std::vector<std::vector<Id>>(sentences), config.begin, config.max_tokens);
+  if (sentences == 0 || config.max_tokens == 0) return std::vector<std::vector<Hypothesis>>(sentences, std::vector<Hypothesis>(1));
+  const auto memory = ctx.scratch();
+  return detail::beam_search_from(ctx, model, model.start(ctx, source, lengths), texts, config);
+}
+
+}  // namespace eigenformer

@@ -1,0 +1,111 @@
+// Which tokens a text may have: what generation and beam search have in common.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "eigenformer/core/context.hpp"
+#include "eigenformer/decode/processors.hpp"
+
+namespace eigenformer {
+
+/// Applied in this order. A forced token, or one of a prefix, is subject to none of them.
+struct TokenRules {
+  std::vector<Processor> processors{};  ///< of your own; with any, sequences are handled one after another, in order
+  double repetition_penalty = 1;        ///< see RepetitionPenalty
+  Index no_repeat = 0;                  ///< see NoRepeat
+  std::vector<Id> suppressed{};         ///< never generated
+  std::vector<Forced::Token> forced{};  ///< in every sequence; they count as generated
+};
+
+namespace detail {
+
+/// What the rules are about, next to themselves.
+struct RuleScope {
+  const TokenRules& rules;
+  const std::vector<Id>& ends;
+  Index min_tokens, max_tokens;
+  const std::vector<std::vector<Id>>& prefixes;  // none, or one for each sequence
+  Index first_sequence = 0;                      // the number of the first
+
+  /// What can be known before the model has run.
+  void check(std::size_t sequences) const {
+    require(max_tokens >= 0, "decode", "at most ", max_tokens, " tokens");
+    require(min_tokens >= 0 && min_tokens <= max_tokens, "decode", "at least ", min_tokens, " and at most ", max_tokens, " tokens");
+    require(prefixes.empty() || prefixes.size() == sequences, "decode", prefixes.size(), " prefixes for ", sequences, " sequences");
+    for_ids([](Id id) { require(id >= 0, "decode", "there is no token ", id); });
+    for (const Forced::Token& token : rules.forced) require(token.step >= 0, "decode", "a token forced at step ", token.step);
+  }
+  /// What depends on the vocabulary.
+  void check_vocabulary(Index vocabulary) const {
+    for_ids([=](Id id) { require(id < vocabulary, "decode", "token ", id, " is not in a vocabulary of ", vocabulary); });
+  }
+
+ private:
+  void for_ids(auto&& f) const {
+    for (const Id id : ends) f(id);
+    for (const Id id : rules.suppressed) f(id);
+    for (const Forced::Token& token : rules.forced) f(token.token);
+    for (const auto& prefix : prefixes)
+      for (const Id id : prefix) f(id);
+  }
+};
+
+/// The rules as one processor. Some take notes: one object for each thread.
+class RuleSet {
+ public:
+  explicit RuleSet(const RuleScope& scope)
+      : scope_(scope), own_(scope.rules.processors), penalty_(scope.rules.repetition_penalty), no_repeat_(scope.rules.no_repeat), suppress_{scope.rules.suppressed},
+        min_length_{scope.min_tokens, scope.ends} {
+    const TokenRules& rules = scope.rules;
+    needed_ = !own_.empty() || rules.repetition_penalty != 1 || rules.no_repeat != 0 || !rules.suppressed.empty() || (scope.min_tokens > 0 && !scope.ends.empty());
+  }
+
+  /// The token of this step, if it is given. Then nothing else applies.
+  std::optional<Id> forced(const DecodeStep& at) const {
+    if (!scope_.prefixes.empty()) {
+      const auto& prefix = scope_.prefixes[static_cast<std::size_t>(at.sequence - scope_.first_sequence)];
+      if (at.generated < static_cast<Index>(prefix.size())) return prefix[static_cast<std::size_t>(at.generated)];
+    }
+    for (const Forced::Token& token : scope_.rules.forced)
+      if (token.step == at.generated) return token.token;
+    return {};
+  }
+
+  /// Whether there is anything to do for the others.
+  bool needed() const { return needed_; }
+
+  /// On logits that have been checked.
+  template <class T>
+  void operator()(const DecodeStep& at, std::span<T> logits) {
+    for (const Processor& processor : own_) processor(at, logits);
+    if (!own_.empty()) check_logits(at, std::span<const T>(logits).data(), static_cast<Index>(logits.size()));
+    penalty_(at, logits);
+    no_repeat_(at, logits);
+    suppress_(at, logits);
+    min_length_(at, logits);
+  }
+
+ private:
+  RuleScope scope_;
+  std::vector<Processor> own_;
+  RepetitionPenalty penalty_;
+  NoRepeat no_repeat_;
+  Suppress suppress_;
+  MinLength min_length_;
+  bool needed_;
+};
+
+/// f(i, slot) for all rows, on all threads unless there are processors of the user, who need not know of threads.
+template <class F>
+void for_rows(const Threads& threads, const TokenRules& rules, Index rows, Index width, F&& f) {
+  const Threads alone;
+  (rules.processors.empty() ? threads : alone).parallel_for(rows, kernel::row_grain(width), [&](Index begin, Index end, int slot) {
+    for (Index i = begin; i < end; ++i) f(i, slot);
+  });
+}
+
+}  // namespace detail
+}  // namespace eigenformer

@@ -1,0 +1,166 @@
+// Decoding from the library's own models: their states, batches and full passes must agree.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "eigenformer/block/pre_norm.hpp"
+#include "eigenformer/core/initialize.hpp"
+#include "eigenformer/decode/beam.hpp"
+#include "eigenformer/decode/generate.hpp"
+#include "eigenformer/decode/score.hpp"
+#include "eigenformer/model/decoders.hpp"
+#include "eigenformer/model/encoder_decoder.hpp"
+#include "eigenformer/train/trainer.hpp"
+#include "support/tensors.hpp"
+
+namespace eigenformer::test {
+namespace {
+
+using Sentences = std::vector<std::vector<Id>>;
+
+Llama<float> decoding_decoder() {
+  Llama<float> model({.vocabulary = 40, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2}});
+  randomize(model, 3);
+  return model;
+}
+EncoderDecoder<PreNorm<float>> decoding_encoder_decoder() {
+  EncoderDecoder<PreNorm<float>> model(
+      EncoderDecoderConfig{.source_vocabulary = 40, .target_vocabulary = 40, .encoder_layers = 1, .decoder_layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0}});
+  randomize(model, 5);
+  return model;
+}
+const Sentences decoding_prompts{{3}, {1, 4, 1, 5, 9, 2, 6, 5, 3, 5}, {2, 7, 1}, {8, 2, 8, 1, 8}};
+
+/// Text, and its end token if it has one.
+std::vector<Id> with_end(std::vector<Id> tokens, bool ended, Id end) {
+  if (ended) tokens.push_back(end);
+  return tokens;
+}
+
+TEST(DecodeModels, DecoderTextsHaveTheProbabilitiesOfAFullPass) {
+  const auto model = decoding_decoder();
+  Context ctx;
+  const auto drawn = generate(ctx, model, decoding_prompts, {.max_tokens = 30, .ends = {7}, .sampling = Sampling{.seed = 1}, .log_probabilities = true, .chunk = 3});
+  const auto searched = beam_search(ctx, model, decoding_prompts, {.max_tokens = 12, .ends = {7}, .beams = 4, .n_best = 3, .penalty = LengthPenalty::power});
+  const auto expect_same_bits = [&](std::size_t i, const std::vector<Id>& tokens, const std::vector<double>& log_probabilities) {
+    std::vector<Id> whole = decoding_prompts[i];
+    whole.insert(whole.end(), tokens.begin(), tokens.end());
+    const auto full = score(ctx, model, {whole})[0].log_probabilities;
+    EXPECT_EQ(log_probabilities, std::vector<double>(full.end() - static_cast<Index>(tokens.size()), full.end()));
+  };
+  for (std::size_t i = 0; i < decoding_prompts.size(); ++i) {
+    expect_same_bits(i, with_end(drawn[i].tokens, drawn[i].ending == Ending::end_token, 7), drawn[i].log_probabilities);
+    EXPECT_EQ(searched[i].size(), 3u);
+    for (const Hypothesis& each : searched[i]) expect_same_bits(i, with_end(each.tokens, each.ended, 7), each.log_probabilities);
+  }
+}
+
+TEST(DecodeModels, EncoderDecoderTextsHaveTheProbabilitiesOfAFullPass) {
+  const auto model = decoding_encoder_decoder();
+  const auto source = random_ids(Shape{4, 9}, 0, 40, 1);
+  const auto source_lengths = lengths({9, 2, 1, 5});
+  Context ctx;
+  const auto drawn = generate(ctx, model, source, source_lengths, {.max_tokens = 30, .ends = {7}, .begin = 1, .sampling = Sampling{.seed = 1}, .log_probabilities = true});
+  const auto searched = beam_search(ctx, model, source, source_lengths, {.max_tokens = 12, .ends = {7}, .begin = 1, .beams = 4, .n_best = 3, .penalty = LengthPenalty::wu, .alpha = 0.6});
+  const auto expect_same_bits = [&](Index i, const std::vector<Id>& tokens, const std::vector<double>& log_probabilities) {
+    const auto alone = source.view().slice(0, i, 1).slice(1, 0, source_lengths(i));
+    EXPECT_EQ(log_probabilities, score(ctx, model, alone, {}, {tokens}, {.begin = 1})[0].log_probabilities);
+  };
+  for (Index i = 0; i < 4; ++i) {
+    const Generated& text = drawn[static_cast<std::size_t>(i)];
+    expect_same_bits(i, with_end(text.tokens, text.ending == Ending::end_token, 7), text.log_probabilities);
+    EXPECT_EQ(searched[static_cast<std::size_t>(i)].size(), 3u);
+    for (const Hypothesis& each : searched[static_cast<std::size_t>(i)]) expect_same_bits(i, with_end(each.tokens, each.ended, 7), each.log_probabilities);
+  }
+}
+
+TEST(DecodeModels, GreedyIsTheLargestLogitOfFullPasses) {
+  const auto model = decoding_decoder();
+  Context ctx;
+  const auto results = generate(ctx, model, decoding_prompts, {.max_tokens = 90});
+  for (std::size_t i = 0; i < decoding_prompts.size(); ++i) {
+    std::vector<Id> ids = decoding_prompts[i];
+    ASSERT_EQ(results[i].tokens.size(), 90u);
+    for (const Id id : results[i].tokens) {
+      const auto logits = model(ctx, {.ids = ConstView<Id, 2>(ids.data(), Shape{Index{1}, static_cast<Index>(ids.size())})});
+      const float* const row = &logits(0, logits.extent(1) - 1, 0);
+      ASSERT_EQ(id, static_cast<Id>(std::max_element(row, row + 40) - row)) << ids.size();
+      ids.push_back(id);
+      ctx.reset();
+    }
+  }
+}
+
+TEST(DecodeModels, EachOfABatchIsItselfAloneOnAnyThreads) {
+  const auto decoder = decoding_decoder();
+  const auto both = decoding_encoder_decoder();
+  const auto source = random_ids(Shape{4, 9}, 0, 40, 2);
+  const auto source_lengths = lengths({3, 9, 1, 6});
+  Context ctx, threaded(Threads(3));
+  const GenerateConfig drawing{.max_tokens = 25, .ends = {7, 9}, .begin = 1, .sampling = Sampling{.temperature = 1.5, .top_p = 0.9, .seed = 4}};
+  const BeamConfig searching{.max_tokens = 15, .ends = {7, 9}, .begin = 1, .beams = 3, .n_best = 2, .penalty = LengthPenalty::power};
+  const auto drawn = generate(threaded, decoder, decoding_prompts, drawing), said = generate(threaded, both, source, source_lengths, drawing);
+  const auto searched = beam_search(threaded, decoder, decoding_prompts, searching), translated = beam_search(threaded, both, source, source_lengths, searching);
+  const auto expect_same_texts = [](const std::vector<Hypothesis>& a, const std::vector<Hypothesis>& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t n = 0; n < a.size(); ++n) {
+      EXPECT_EQ(a[n].tokens, b[n].tokens);
+      EXPECT_EQ(a[n].log_probabilities, b[n].log_probabilities);
+    }
+  };
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto row = static_cast<Index>(i);
+    const auto alone = source.view().slice(0, row, 1).slice(1, 0, source_lengths(row));
+    GenerateConfig one = drawing;
+    one.first_sequence = row;
+    EXPECT_EQ(drawn[i].tokens, generate(ctx, decoder, {decoding_prompts[i]}, one)[0].tokens);
+    EXPECT_EQ(said[i].tokens, generate(ctx, both, alone, {}, one)[0].tokens);
+    expect_same_texts(searched[i], beam_search(ctx, decoder, {decoding_prompts[i]}, searching)[0]);
+    expect_same_texts(translated[i], beam_search(ctx, both, alone, {}, searching)[0]);
+  }
+}
+
+/// Sequences of 1 to 4 tokens 3…7, to be copied; 0 is padding, 1 begins, 2 ends.
+struct CopyBatch {
+  explicit CopyBatch(Index size, std::uint64_t seed) : source(Shape{size, 4}), target(Shape{size, 5}), labels(Shape{size, 5}), lengths(Shape{size}) {
+    RandomSequence random(seed);
+    for (Index b = 0; b < size; ++b) {
+      lengths(b) = 1 + random.below(4);
+      target(b, 0) = 1;
+      for (Index n = 0; n < lengths(b); ++n) source(b, n) = target(b, n + 1) = labels(b, n) = static_cast<Id>(3 + random.below(5));
+      labels(b, lengths(b)) = 2;
+    }
+  }
+  std::vector<Id> sequence(Index b) const { return {&source(b, 0), &source(b, 0) + lengths(b)}; }
+
+  Tensor<Id, 2> source, target, labels;  // (B, 4), (B, 5), (B, 5)
+  Tensor<Index, 1> lengths;              // (B)
+};
+
+TEST(DecodeModels, CopyOnceTheyHaveLearntTo) {
+  using Model = EncoderDecoder<PreNorm<float>>;
+  Model model(EncoderDecoderConfig{
+      .source_vocabulary = 8, .target_vocabulary = 8, .encoder_layers = 1, .decoder_layers = 1, .block = {.width = 32, .hidden = 64, .heads = 2, .dropout = 0}});
+  initialize(model, 1);
+  Trainer trainer(model, {.learning_rate = WarmUp{32, 100, 0.5}});
+  for (std::uint64_t step = 0; step < 500; ++step) {
+    const CopyBatch batch(32, step);
+    trainer.accumulate([&](Context& ctx, const Model& m) {
+      const auto logits = m(ctx, {.source = batch.source, .source_lengths = batch.lengths, .target = batch.target});
+      return op::cross_entropy(ctx, logits, batch.labels, {.ignore = 0});
+    });
+    trainer.step();
+  }
+  const CopyBatch fresh(24, 1'000'000);
+  Context ctx;
+  const auto greedy = generate(ctx, trainer.model, fresh.source, fresh.lengths, {.max_tokens = 8, .ends = {2}, .begin = 1});
+  const auto beams = beam_search(ctx, trainer.model, fresh.source, fresh.lengths, {.max_tokens = 8, .ends = {2}, .begin = 1});
+  for (Index b = 0; b < 24; ++b) {
+    EXPECT_EQ(greedy[static_cast<std::size_t>(b)].tokens, fresh.sequence(b)) << b;
+    EXPECT_EQ(beams[static_cast<std::size_t>(b)][0].tokens, fresh.sequence(b)) << b;
+  }
+}
+
+}  // namespace
+}  // namespace eigenformer::test
