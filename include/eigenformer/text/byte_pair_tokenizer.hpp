@@ -1,0 +1,233 @@
+// Byte-level byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019): text is cut into words, the bytes of a word are merged
+// into longer and longer pieces, those first that were merged first in training. GPT-2's files, and the tokenizer.json
+// of its kind (GPT-2, RoBERTa, LLaMA 3, Qwen). Needs ICU and nlohmann/json.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "eigenformer/core/error.hpp"
+#include "eigenformer/core/scalar.hpp"
+#include "eigenformer/text/byte_alphabet.hpp"
+#include "eigenformer/text/byte_pair_files.hpp"
+#include "eigenformer/text/merge.hpp"
+#include "eigenformer/text/split.hpp"
+#include "eigenformer/text/tokenizer.hpp"
+#include "eigenformer/text/utf8.hpp"
+#include "eigenformer/text/vocabulary.hpp"
+
+namespace eigenformer {
+
+/// What the files do not say.
+struct BytePairConfig {
+  std::optional<std::string> begin{}, end{};  ///< the pieces that mark the begin and the end of a text
+  std::vector<std::string> special{};         ///< pieces that stand for no text and are found in a text before all others
+  bool prefix_space = false;                  ///< a text begins with a space, or gets one; vocab.json with merges.txt only
+};
+
+/// Encodes UTF-8; any other text is an Error. Merges go by rank, one at a time, the leftmost among equals.
+class BytePairTokenizer : public Tokenizer {
+ public:
+  /// From tokenizer.json.
+  explicit BytePairTokenizer(const std::filesystem::path& path, const BytePairConfig& config = {}) {
+    take(detail::TokenizerJson(path).read(), path.string(), path.string(), config);
+  }
+
+  /// From vocab.json and merges.txt, with GPT-2's words.
+  BytePairTokenizer(const std::filesystem::path& vocabulary, const std::filesystem::path& merges, const BytePairConfig& config = {}) {
+    detail::BytePairFiles files = detail::read_vocabulary_and_merges(vocabulary, merges);
+    detail::add_byte_level(config.prefix_space, true, files);
+    take(std::move(files), vocabulary.string(), merges.string(), config);
+  }
+
+  std::vector<Id> encode(std::string_view text) const override {
+    require(text.size() <= 0x7fffffff, "tokenizer", "a text of ", text.size(), " bytes is too long");
+    const std::size_t broken = detail::find_broken_utf8(text);
+    require(broken == std::string_view::npos, "tokenizer", "the text is not UTF-8 at byte ", broken);
+    std::vector<Id> ids = front_;
+    const auto push = [&](Id id) { ids.push_back(id); };
+    verbatim_.each_part(text, push, [&](std::string_view part) {
+      const std::string composed = composes_ ? detail::compose(part) : std::string();
+      normalized_.each_part(composes_ ? composed : part, push, [&](std::string_view words) { encode_words(words, 0, ids); });
+    });
+    ids.insert(ids.end(), back_.begin(), back_.end());
+    return ids;
+  }
+
+  Id size() const override { return size_; }
+  std::optional<Id> begin() const override { return begin_; }
+  std::optional<Id> end() const override { return end_; }
+  std::optional<Id> find(std::string_view piece) const override {
+    for (const detail::IdsByText* const ids : {&ids_, &added_ids_})
+      if (const auto found = ids->find(piece); found != ids->end()) return found->second;
+    return {};
+  }
+
+  void append(Id id, int&, std::string& bytes) const override {
+    const auto found = pieces_.find(id);
+    if (found == pieces_.end()) detail::fail_for_id(id, size_);
+    bytes.append(found->second);
+  }
+
+ private:
+  /// Added pieces, looked for together: the leftmost, the longest among those that begin there.
+  struct AddedPieces {
+    std::array<std::vector<detail::AddedPiece>, 256> by_first_byte;  // longest first
+
+    void add(detail::AddedPiece piece) {
+      auto& pieces = by_first_byte[static_cast<unsigned char>(piece.text.front())];
+      const auto shorter = [&](const detail::AddedPiece& other) { return other.text.size() < piece.text.size(); };
+      pieces.insert(std::find_if(pieces.begin(), pieces.end(), shorter), std::move(piece));
+    }
+
+    /// found(id) for each piece, between(part) for what lies between, in order.
+    template <class Found, class Between>
+    void each_part(std::string_view text, Found&& found, Between&& between) const {
+      std::size_t done = 0;
+      for (std::size_t at = 0; at < text.size();) {
+        const auto& pieces = by_first_byte[static_cast<unsigned char>(text[at])];
+        const auto piece = std::find_if(pieces.begin(), pieces.end(), [&](const auto& p) { return text.substr(at).starts_with(p.text); });
+        if (piece == pieces.end()) {
+          ++at;
+          continue;
+        }
+        const std::size_t left = piece->strips_left ? white_space_before(text, done, at) : at;
+        if (left > done) between(text.substr(done, left - done));
+        found(piece->id);
+        at += piece->text.size();
+        if (piece->strips_right) at = white_space_after(text, at);
+        done = at;
+      }
+      if (done < text.size()) between(text.substr(done));
+    }
+
+    static std::size_t white_space_before(std::string_view text, std::size_t from, std::size_t at) {
+      while (at > from) {
+        std::size_t first = at - 1;
+        while (first > from && (static_cast<unsigned char>(text[first]) & 0xc0) == 0x80) --first;
+        std::string_view character = text.substr(first);
+        if (!detail::white_space(detail::take_character(character))) break;
+        at = first;
+      }
+      return at;
+    }
+    static std::size_t white_space_after(std::string_view text, std::size_t at) {
+      for (std::string_view rest = text.substr(at); !rest.empty() && detail::white_space(detail::take_character(rest));)
+        at = text.size() - rest.size();
+      return at;
+    }
+  };
+
+  struct Rank {
+    std::uint32_t rank;
+    Id id;
+  };
+  static std::uint64_t pair(Id left, Id right) {
+    return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
+  }
+
+  void take(detail::BytePairFiles files, const std::string& vocabulary, const std::string& merges, const BytePairConfig& config) {
+    const auto check = [](bool holds, const std::string& file, const auto&... parts) { require(holds, "tokenizer", file, ": ", parts...); };
+    const auto add = [&](detail::IdsByText& ids, const std::string& piece, Id id, std::string bytes) {
+      if (!ids.emplace(piece, id).second) return;
+      check(pieces_.emplace(id, std::move(bytes)).second, vocabulary, "two pieces have the id ", id, ", one of them ",
+            detail::shown(piece));
+      size_ = (std::max)(size_, id + 1);
+    };
+    ids_.reserve(files.vocabulary.size());
+    pieces_.reserve(files.vocabulary.size());
+    check(!files.vocabulary.empty(), vocabulary, "the vocabulary is empty");
+    for (const auto& [piece, id] : files.vocabulary) add(ids_, piece, id, from_byte_characters(piece).value_or(piece));
+    for (std::size_t byte = 0; byte < 256; ++byte)
+      bytes_[byte] = find(to_byte_characters(std::string(1, static_cast<char>(static_cast<unsigned char>(byte))))).value_or(-1);
+
+    std::uint32_t rank = 0;
+    for (const auto& [left, right] : files.merges) {
+      const std::optional<Id> parts[] = {find(left), find(right), find(left + right)};
+      check(!left.empty() && !right.empty() && parts[0] && parts[1] && parts[2], merges, "merge ", rank, " joins ", detail::shown(left),
+            " and ", detail::shown(right), ", but ", parts[0] ? parts[1] ? "the result" : "the second" : "the first",
+            " is no piece of the vocabulary");
+      ranks_[pair(*parts[0], *parts[1])] = {rank++, *parts[2]};
+    }
+
+    const auto known = [&](const std::string& piece, const char* what) {
+      const std::optional<Id> id = find(piece);
+      check(id.has_value(), vocabulary, "the ", what, " piece ", detail::shown(piece), " is not in the vocabulary");
+      return *id;
+    };
+    const auto add_found = [&](detail::AddedPiece piece) {
+      if (!ids_.contains(piece.text)) add(added_ids_, piece.text, piece.id, piece.text);
+      check(find(piece.text) == piece.id, vocabulary, "the piece ", detail::shown(piece.text), " has two ids");
+      if (piece.special) pieces_[piece.id].clear();
+      if (piece.normalized && files.composes) piece.text = detail::compose(piece.text);
+      (piece.normalized ? normalized_ : verbatim_).add(std::move(piece));
+    };
+    for (const detail::AddedPiece& piece : files.added) add_found(piece);
+    for (const std::string& piece : config.special) {
+      check(!piece.empty(), vocabulary, "a special piece is empty");
+      add_found({piece, known(piece, "special"), true});
+    }
+    for (const auto* const marks : {&files.front, &files.back})
+      for (const Id id : *marks) check(pieces_.contains(id), vocabulary, "the post_processor puts id ", id, ", which is in no vocabulary");
+
+    if (files.front.size() == 1) begin_ = files.front[0];
+    if (files.back.size() == 1) end_ = files.back[0];
+    if (config.begin) begin_ = known(*config.begin, "begin");
+    if (config.end) end_ = known(*config.end, "end");
+    for (const auto& mark : {begin_, end_})
+      if (mark) pieces_[*mark].clear();
+    steps_ = std::move(files.steps);
+    front_ = std::move(files.front);
+    back_ = std::move(files.back);
+    composes_ = files.composes;
+    whole_words_ = files.whole_words;
+  }
+
+  void encode_words(std::string_view text, std::size_t step, std::vector<Id>& ids) const {
+    if (text.empty()) return;
+    if (step == steps_.size()) return encode_word(text, ids);
+    const auto& split = steps_[step].split;
+    if (split) (*split)(text, [&](std::string_view part) { encode_words(part, step + 1, ids); });
+    else if (text.front() == ' ') encode_words(text, step + 1, ids);
+    else encode_words(" " + std::string(text), step + 1, ids);
+  }
+
+  void encode_word(std::string_view word, std::vector<Id>& ids) const {
+    if (whole_words_)
+      if (const auto found = ids_.find(to_byte_characters(word)); found != ids_.end()) return ids.push_back(found->second);
+    std::vector<Id> pieces;
+    for (const char c : word) {
+      const auto byte = static_cast<unsigned char>(c);
+      require(bytes_[byte] >= 0, "tokenizer", "byte ", int{byte}, " of the text has no piece in the vocabulary");
+      pieces.push_back(bytes_[byte]);
+    }
+    detail::merge_pairs<std::uint32_t>(pieces, [&](Id left, Id right) -> std::optional<detail::Merge<std::uint32_t>> {
+      const auto found = ranks_.find(pair(left, right));
+      if (found == ranks_.end()) return {};
+      return detail::Merge<std::uint32_t>{found->second.rank, found->second.id};
+    });
+    ids.insert(ids.end(), pieces.begin(), pieces.end());
+  }
+
+  detail::IdsByText ids_, added_ids_;           // as spelled in the file; the words of a text are only of the first
+  std::unordered_map<Id, std::string> pieces_;  // their bytes
+  std::array<Id, 256> bytes_{};
+  std::unordered_map<std::uint64_t, Rank> ranks_;
+  AddedPieces verbatim_, normalized_;
+  std::vector<detail::WordStep> steps_;
+  std::vector<Id> front_, back_;
+  std::optional<Id> begin_, end_;
+  Id size_ = 0;
+  bool composes_ = false, whole_words_ = false;
+};
+
+}  // namespace eigenformer

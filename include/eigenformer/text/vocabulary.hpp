@@ -1,0 +1,59 @@
+// What vocabularies of all kinds share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <ios>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+
+#include "eigenformer/core/error.hpp"
+#include "eigenformer/core/scalar.hpp"
+
+namespace eigenformer::detail {
+
+struct TextHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+
+/// Ids by the text of their pieces.
+using IdsByText = std::unordered_map<std::string, Id, TextHash, std::equal_to<>>;
+
+/// Text of files in errors: in full only if of sensible length, and always printable.
+inline std::string shown(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text.substr(0, 100)) {
+    constexpr char digits[] = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) result += c;
+    else result.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
+  }
+  return result += text.size() > 100 ? "…\"" : "\"";
+}
+
+/// All bytes of a file.
+inline std::string read_whole_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool regular = std::filesystem::is_regular_file(path, error);  // a folder could be opened too
+  const std::uintmax_t size = regular ? std::filesystem::file_size(path, error) : 0;
+  std::ifstream file(path, std::ios::binary);
+  require(regular && !error && file.good(), "tokenizer", path.string(), ": there is no such file, or it cannot be read");
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  require(static_cast<std::uintmax_t>(file.gcount()) == size, "tokenizer", path.string(),
+          ": cannot be read, or was cut off while being read");
+  return bytes;
+}
+
+[[noreturn]] inline void fail_for_id(Id id, Id size) {
+  if (id < 0 || id >= size) fail("tokenizer", "id ", id, " is none of the ", size, " of the vocabulary");
+  fail("tokenizer", "id ", id, " has no piece in the vocabulary");
+}
+
+}  // namespace eigenformer::detail

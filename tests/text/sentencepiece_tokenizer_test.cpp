@@ -1,0 +1,170 @@
+// SentencePiece models, trained here: the library's ids and its text, also one id at a time.
+#if __has_include(<sentencepiece_trainer.h>)
+#include "eigenformer/text/sentencepiece_tokenizer.hpp"
+
+#include <gtest/gtest.h>
+#include <sentencepiece_trainer.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "text/support.hpp"
+
+namespace eigenformer::test {
+namespace {
+
+class Sentences : public sentencepiece::SentenceIterator {
+ public:
+  bool done() const override { return at_ == lines_.size(); }
+  void Next() override { ++at_; }
+  const std::string& value() const override { return lines_[at_]; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+ private:
+  std::size_t at_ = 0;
+  std::vector<std::string> lines_ = [] {
+    const char* const words[] = {"the",   "cat",  "sat",  "on",   "a",     "mat",   "and",    "then",
+                                 "other", "cats", "came", "café", "naïve", "there", "sitting"};
+    RandomSequence random(8);
+    std::vector<std::string> lines;
+    for (int i = 0; i < 300; ++i) {
+      std::string line;
+      for (int j = 0; j < 8; ++j) line.append(line.empty() ? "" : " ").append(words[random.below(15)]);
+      lines.push_back(line + ".");
+    }
+    return lines;
+  }();
+};
+
+/// The bytes of a model, trained once for all tests of a kind.
+const std::string& trained_model(const std::string& kind) {
+  static std::map<std::string, std::string> models;
+  std::string& bytes = models[kind];
+  if (!bytes.empty()) return bytes;
+  const std::string common = "--minloglevel=2 --num_threads=1 --hard_vocab_limit=false --character_coverage=1.0 ";
+  const std::map<std::string, std::string> flags{
+      {"unigram", "--model_type=unigram --vocab_size=60"},
+      {"bpe", "--model_type=bpe --vocab_size=80"},
+      // as LLaMA's: bytes for what is unknown, white space kept
+      {"llama",
+       "--model_type=bpe --vocab_size=360 --byte_fallback=true --normalization_rule_name=identity --remove_extra_whitespaces=false"},
+      {"bare",
+       "--model_type=bpe --vocab_size=360 --byte_fallback=true --add_dummy_prefix=false --remove_extra_whitespaces=false --bos_id=-1 "
+       "--eos_id=-1"},
+      {"t5",
+       "--model_type=unigram --vocab_size=60 --pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1 --user_defined_symbols=<x>,▁<y> "
+       "--unk_surface=??"}};
+  Sentences sentences;
+  const auto status = sentencepiece::SentencePieceTrainer::Train(common + flags.at(kind), &sentences, &bytes);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return bytes;
+}
+const char* const model_kinds[] = {"unigram", "bpe", "llama", "bare", "t5"};
+
+class SentencePieceTokenizerTest : public testing::Test {
+ protected:
+  TemporaryFolder folder;
+  std::filesystem::path path = folder / "tokenizer.model";
+  sentencepiece::SentencePieceProcessor library;
+
+  SentencePieceTokenizer open(const std::string& kind, SentencePieceConfig config = {}) {
+    replace_file(path, trained_model(kind));
+    EXPECT_TRUE(library.LoadFromSerializedProto(trained_model(kind)).ok());
+    return SentencePieceTokenizer(path, config);
+  }
+};
+
+TEST_F(SentencePieceTokenizerTest, IsTheLibrary) {
+  const std::vector<std::string> texts{
+      "", " ", "the cat sat.", "cat", " cats  came ", "naïve café", "the\tmat", "xyz 🙂 日本", "<x> the <y>", "ﬁ Ⅷ", "\n"};
+  RandomSequence random(9);
+  const std::vector<std::string> parts{"the", " ", "cat", "s", "é", "🙂", ".", "▁", "q"};
+  for (const char* const kind : model_kinds) {
+    SCOPED_TRACE(kind);
+    const SentencePieceTokenizer tokenizer = open(kind);
+    EXPECT_EQ(tokenizer.size(), library.GetPieceSize());
+    EXPECT_EQ(tokenizer.begin().value_or(-1), library.bos_id());
+    EXPECT_EQ(tokenizer.end().value_or(-1), library.eos_id());
+    auto all = texts;
+    for (int i = 0; i < 300; ++i) all.push_back(random_text(random, parts, 12));
+    for (const std::string& text : all) {
+      const std::vector<Id> ids = tokenizer.encode(text);
+      EXPECT_EQ(ids, library.EncodeAsIds(text)) << text;
+      EXPECT_EQ(expect_streams(tokenizer, ids), library.DecodeIds(ids)) << text;
+    }
+  }
+}
+
+TEST_F(SentencePieceTokenizerTest, AnyIds) {  // never in a row in a text: spaces first, marks within, unknown ones
+  RandomSequence random(10);
+  for (const char* const kind : model_kinds) {
+    SCOPED_TRACE(kind);
+    const SentencePieceTokenizer tokenizer = open(kind);
+    std::vector<Id> some, marks;
+    for (Id id = 0; id < tokenizer.size(); ++id) {
+      if (library.IsByte(id) && library.IdToPiece(id) >= "<0x80>") continue;  // broken characters differ
+      (library.IsControl(id) || library.IsUnknown(id) || library.IdToPiece(id) == "▁" ? marks : some).push_back(id);
+    }
+    for (int i = 0; i < 2000; ++i) {
+      std::vector<Id> ids = random_ids(random, static_cast<Id>(some.size()), 6);
+      for (Id& id : ids) id = some[static_cast<std::size_t>(id)];
+      for (Index j = random.below(4); j > 0; --j)
+        ids.insert(ids.begin() + static_cast<std::ptrdiff_t>(random.below(random.below(static_cast<Index>(ids.size()) + 1) + 1)),
+                   marks[static_cast<std::size_t>(random.below(static_cast<Index>(marks.size())))]);
+      ASSERT_EQ(expect_streams(tokenizer, ids), library.DecodeIds(ids)) << testing::PrintToString(ids);
+      expect_streams(tokenizer, random_ids(random, tokenizer.size(), 20));
+    }
+  }
+}
+
+TEST_F(SentencePieceTokenizerTest, TextsComeBack) {
+  const SentencePieceTokenizer llama = open("llama");
+  RandomSequence random(11);
+  const std::vector<std::string> parts{"the", " ", "cat", "s", "é", "🙂", ".", "\n", "日", "\xe2\x80\xa8", "  "};
+  for (int i = 0; i < 300; ++i) {
+    const std::string text = random_text(random, parts, 12);
+    EXPECT_EQ(expect_streams(llama, llama.encode(text)), text);
+  }
+  const auto ids = llama.encode("🙂");  // a space, and bytes
+  ASSERT_EQ(ids.size(), 5u);
+  TextStream stream(llama);
+  std::vector<std::string> shown;
+  for (const Id id : ids) shown.push_back(stream.next(id));
+  EXPECT_EQ(shown, (std::vector<std::string>{"", "", "", "", "🙂"}));
+  EXPECT_EQ(llama.decode(std::vector<Id>{ids[1], ids[2], *llama.find("▁")}), "\xef\xbf\xbd ");  // one broken character
+}
+
+TEST_F(SentencePieceTokenizerTest, Marks) {
+  const SentencePieceTokenizer plain = open("llama"), marked = open("llama", {.begin = true, .end = true});
+  std::vector<Id> ids = plain.encode("the cat");
+  ids.insert(ids.begin(), *plain.begin());
+  ids.push_back(*plain.end());
+  EXPECT_EQ(marked.encode("the cat"), ids);
+  EXPECT_EQ(expect_streams(marked, ids), "the cat");
+  EXPECT_EQ(plain.find("<s>"), plain.begin());
+  EXPECT_EQ(plain.find("no such piece"), std::nullopt);
+  EXPECT_EQ(plain.piece(*plain.find("▁the")), "the");
+  EXPECT_EQ(plain.piece(*plain.find("▁the"), *plain.begin()), "the");
+  EXPECT_EQ(plain.piece(*plain.find("▁the"), *plain.find("▁the")), " the");
+  expect_contains(error_of([&] { open("bare", {.begin = true}); }), path.string() + ": the model has no piece that marks the begin");
+  expect_contains(error_of([&] { open("bare", {.end = true}); }), "the model has no piece that marks the end");
+}
+
+TEST_F(SentencePieceTokenizerTest, BrokenFilesAndIds) {
+  const SentencePieceTokenizer tokenizer = open("unigram");
+  expect_contains(error_of([&] { tokenizer.decode(std::vector<Id>{tokenizer.size()}); }), "is none of the");
+  expect_contains(error_of([&] { tokenizer.decode(std::vector<Id>{-1}); }), "id -1 is none of the");
+  for (const std::string bytes : {"", "no model", "\x0a\xff\xff\xff\xff\x7f", "{}"}) {
+    replace_file(path, bytes);
+    expect_contains(error_of([&] { SentencePieceTokenizer{path}; }), "[tokenizer] " + path.string() + ": this is no SentencePiece model: ");
+  }
+  expect_contains(error_of([&] { SentencePieceTokenizer(folder / "none"); }), "none: there is no such file");
+  expect_contains(error_of([&] { SentencePieceTokenizer(folder / ""); }), "there is no such file");
+}
+
+}  // namespace
+}  // namespace eigenformer::test
+#endif
