@@ -1,0 +1,119 @@
+// Checkpoints of BART and of Marian's translation models in the layout of transformers.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "eigenformer/model/marian.hpp"
+#include "eigenformer/model/t5.hpp"
+#include "eigenformer/pretrained/pretrained.hpp"
+
+namespace eigenformer::detail {
+
+inline constexpr NameRow bart_rows[] = {
+    {.ours = "embedding", .theirs = "shared", .copies = {"encoder.embed_tokens", "decoder.embed_tokens", "/lm_head"}},
+    {.ours = "position", .theirs = "encoder.embed_positions"},
+    {.ours = "target_position", .theirs = "decoder.embed_positions"},
+    {.ours = "embedding_norm", .theirs = "encoder.layernorm_embedding"},
+    {.ours = "target_embedding_norm", .theirs = "decoder.layernorm_embedding"},
+    {.ours = "encoder.blocks.*.attention.query", .theirs = "encoder.layers.*.self_attn.q_proj"},
+    {.ours = "encoder.blocks.*.attention.key", .theirs = "encoder.layers.*.self_attn.k_proj"},
+    {.ours = "encoder.blocks.*.attention.value", .theirs = "encoder.layers.*.self_attn.v_proj"},
+    {.ours = "encoder.blocks.*.attention.output", .theirs = "encoder.layers.*.self_attn.out_proj"},
+    {.ours = "encoder.blocks.*.attention_residual.norm", .theirs = "encoder.layers.*.self_attn_layer_norm"},
+    {.ours = "encoder.blocks.*.feed_forward.up", .theirs = "encoder.layers.*.fc1"},
+    {.ours = "encoder.blocks.*.feed_forward.down", .theirs = "encoder.layers.*.fc2"},
+    {.ours = "encoder.blocks.*.feed_forward_residual.norm", .theirs = "encoder.layers.*.final_layer_norm"},
+    {.ours = "decoder.blocks.*.self_attention.query", .theirs = "decoder.layers.*.self_attn.q_proj"},
+    {.ours = "decoder.blocks.*.self_attention.key", .theirs = "decoder.layers.*.self_attn.k_proj"},
+    {.ours = "decoder.blocks.*.self_attention.value", .theirs = "decoder.layers.*.self_attn.v_proj"},
+    {.ours = "decoder.blocks.*.self_attention.output", .theirs = "decoder.layers.*.self_attn.out_proj"},
+    {.ours = "decoder.blocks.*.self_attention_residual.norm", .theirs = "decoder.layers.*.self_attn_layer_norm"},
+    {.ours = "decoder.blocks.*.cross_attention.query", .theirs = "decoder.layers.*.encoder_attn.q_proj"},
+    {.ours = "decoder.blocks.*.cross_attention.key", .theirs = "decoder.layers.*.encoder_attn.k_proj"},
+    {.ours = "decoder.blocks.*.cross_attention.value", .theirs = "decoder.layers.*.encoder_attn.v_proj"},
+    {.ours = "decoder.blocks.*.cross_attention.output", .theirs = "decoder.layers.*.encoder_attn.out_proj"},
+    {.ours = "decoder.blocks.*.cross_attention_residual.norm", .theirs = "decoder.layers.*.encoder_attn_layer_norm"},
+    {.ours = "decoder.blocks.*.feed_forward.up", .theirs = "decoder.layers.*.fc1"},
+    {.ours = "decoder.blocks.*.feed_forward.down", .theirs = "decoder.layers.*.fc2"},
+    {.ours = "decoder.blocks.*.feed_forward_residual.norm", .theirs = "decoder.layers.*.final_layer_norm"},
+    {.ours = "logit_bias", .theirs = "/final_logits_bias", .row = true}};
+inline constexpr std::string_view bart_zero[] = {"final_logits_bias"};
+inline constexpr std::string_view marian_skipped[] = {"*embed_positions.weight"};  // tables of sines and cosines
+
+template <bool IsMarian>
+struct BartFamily {
+  template <Real T>
+  using Model = std::conditional_t<IsMarian, Marian<T>, Bart<T>>;
+  static constexpr std::string_view types[] = {IsMarian ? "marian" : "bart"};
+  static bool claims(ConfigFile&) { return true; }
+  static constexpr Naming naming{
+      .prefix = "model.",
+      .rows = bart_rows,
+      .skipped = IsMarian ? std::span<const std::string_view>(marian_skipped) : std::span<const std::string_view>(),
+      .zero = IsMarian ? std::span<const std::string_view>() : std::span<const std::string_view>(bart_zero)};
+
+  static Described<EncoderDecoderConfig> read(ConfigFile& file, const TensorList& tensors) {
+    read_common(file, true);
+    file.only("activation_function",
+              IsMarian ? std::initializer_list<nlohmann::json>{"swish", "silu"} : std::initializer_list<nlohmann::json>{"gelu"});
+    for (const char* key : {"normalize_before", "add_final_layer_norm", "add_bias_logits"}) file.only(key, {false});
+    file.only("normalize_embedding", {!IsMarian});
+    file.only("static_position_embeddings", {IsMarian});
+    if (IsMarian) file.ignore("extra_pos_embeddings");
+    else file.only("extra_pos_embeddings", {2});
+    for (const char* key : {"tie_word_embeddings", "share_encoder_decoder_embeddings"}) file.only(key, {true});
+    file.ignore("num_hidden_layers");  // again the encoder's
+    const Index vocabulary = tensors.size(file, "vocab_size"), longest = file.integer("max_position_embeddings", 1, most_tokens);
+    file.only("decoder_vocab_size", {vocabulary});
+    // Both stacks have blocks of one size.
+    const auto both = [&](const char* encoder, const char* decoder) {
+      const Index size = tensors.size(file, encoder), other = tensors.size(file, decoder);
+      if (other != size) file.refuse(decoder, "is ", other, ", but ", encoder, " is ", size);
+      return size;
+    };
+    return {{.source_vocabulary = vocabulary,
+             .target_vocabulary = vocabulary,
+             .encoder_layers = tensors.layers(file, "encoder_layers"),
+             .decoder_layers = tensors.layers(file, "decoder_layers"),
+             .block = {.width = tensors.size(file, "d_model"),
+                       .hidden = both("encoder_ffn_dim", "decoder_ffn_dim"),
+                       .heads = both("encoder_attention_heads", "decoder_attention_heads"),
+                       .dropout = file.probability("dropout", 0.1)},
+             .longest = longest,
+             .scaled_embedding = file.flag("scale_embedding", false),
+             .embedding_norm = !IsMarian},
+            read_facts(file, longest)};
+  }
+
+  template <Real T>
+  static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
+    nlohmann::json json = write_common<T>(types[0], IsMarian ? "MarianMTModel" : "BartForConditionalGeneration", facts);
+    require(!model.encoder.blocks.empty() && !model.decoder.blocks.empty(), "pretrained",
+            "a model without layers cannot be saved in this format");
+    const auto& first = model.encoder.blocks[0];
+    const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
+    Index longest = facts.longest;
+    if constexpr (requires { model.position.longest(); }) longest = model.position.longest();
+    require(longest > 0, "pretrained", "facts.longest must say for how many tokens the model is made");
+    json.update({{"is_encoder_decoder", true},
+                 {"vocab_size", model.embedding.weight.extent(0)},
+                 {"max_position_embeddings", longest},
+                 {"d_model", block.width},
+                 {"encoder_layers", model.encoder.blocks.size()},
+                 {"decoder_layers", model.decoder.blocks.size()},
+                 {"encoder_ffn_dim", block.hidden},
+                 {"decoder_ffn_dim", block.hidden},
+                 {"encoder_attention_heads", block.heads},
+                 {"decoder_attention_heads", block.heads},
+                 {"activation_function", IsMarian ? "swish" : "gelu"},
+                 {"dropout", model.dropout},
+                 {"scale_embedding", model.embedding.scale != 1},
+                 {"tie_word_embeddings", true}});
+    return json;
+  }
+};
+
+}  // namespace eigenformer::detail

@@ -1,0 +1,93 @@
+// Checkpoints of BERT and RoBERTa in the layout of transformers; heads on top of them are not read.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "eigenformer/model/bert.hpp"
+#include "eigenformer/pretrained/pretrained.hpp"
+
+namespace eigenformer::detail {
+
+inline constexpr NameRow bert_rows[] = {
+    {.ours = "embedding", .theirs = "embeddings.word_embeddings"},
+    {.ours = "position", .theirs = "embeddings.position_embeddings"},
+    {.ours = "type_embedding", .theirs = "embeddings.token_type_embeddings"},
+    {.ours = "embedding_norm", .theirs = "embeddings.LayerNorm"},
+    {.ours = "encoder.blocks.*.attention.query", .theirs = "encoder.layer.*.attention.self.query"},
+    {.ours = "encoder.blocks.*.attention.key", .theirs = "encoder.layer.*.attention.self.key"},
+    {.ours = "encoder.blocks.*.attention.value", .theirs = "encoder.layer.*.attention.self.value"},
+    {.ours = "encoder.blocks.*.attention.output", .theirs = "encoder.layer.*.attention.output.dense"},
+    {.ours = "encoder.blocks.*.attention_residual.norm", .theirs = "encoder.layer.*.attention.output.LayerNorm"},
+    {.ours = "encoder.blocks.*.feed_forward.up", .theirs = "encoder.layer.*.intermediate.dense"},
+    {.ours = "encoder.blocks.*.feed_forward.down", .theirs = "encoder.layer.*.output.dense"},
+    {.ours = "encoder.blocks.*.feed_forward_residual.norm", .theirs = "encoder.layer.*.output.LayerNorm"},
+    {.ours = "pooler", .theirs = "pooler.dense"}};
+inline constexpr std::string_view bert_skipped[] = {"*embeddings.position_ids", "cls.*", "lm_head.*", "classifier.*", "qa_outputs.*"};
+
+/// Offset: 0 for BERT, 2 for RoBERTa, whose positions begin at row 2.
+template <Index Offset>
+struct BertFamily {
+  template <Real T>
+  using Model = BasicBert<T, Offset>;
+  static constexpr auto types = [] {
+    if constexpr (Offset == 0) return std::array<std::string_view, 1>{"bert"};
+    else return std::array<std::string_view, 2>{"roberta", "xlm-roberta"};
+  }();
+  static bool claims(ConfigFile&) { return true; }
+  static constexpr Naming naming{
+      .prefix = Offset == 0 ? "bert." : "roberta.", .writes_prefix = false, .rows = bert_rows, .skipped = bert_skipped, .old_norms = true};
+
+  static Described<BertConfig> read(ConfigFile& file, const TensorList& tensors) {
+    read_common(file, false);
+    file.only("hidden_act", {"gelu"});
+    file.only("position_embedding_type", {"absolute"});
+    file.ignore("tie_word_embeddings");  // of heads
+    for (const char* key :
+         {"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"})
+      file.ignore(key);  // of the first release, never read
+    const Index rows = tensors.size(file, "max_position_embeddings");
+    if (rows <= Offset) file.refuse("max_position_embeddings", "is ", rows, ", but the first ", Offset, " rows are no positions");
+    const PretrainedFacts facts = read_facts(file, rows - Offset);
+    if (Offset > 0 && facts.pad.value_or(Offset - 1) != Offset - 1)
+      file.refuse("pad_token_id", "is ", *facts.pad, ", but only ", Offset - 1, " is supported: positions are counted from it");
+    return {{.vocabulary = tensors.size(file, "vocab_size"),
+             .longest = rows - Offset,
+             .types = tensors.size(file, "type_vocab_size", 2),
+             .layers = tensors.layers(file, "num_hidden_layers"),
+             .block = {.width = tensors.size(file, "hidden_size"),
+                       .hidden = tensors.size(file, "intermediate_size"),
+                       .heads = tensors.size(file, "num_attention_heads"),
+                       .dropout = file.probability("hidden_dropout_prob", 0.1),
+                       .norm_epsilon = file.positive("layer_norm_eps", 1e-12)},
+             .pooler = tensors.any("*pooler.dense.weight") || tensors.any("*pooler.dense.bias")},
+            facts};
+  }
+
+  template <Real T>
+  static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
+    nlohmann::json json = write_common<T>(types[0], Offset == 0 ? "BertModel" : "RobertaModel", facts);
+    if (Offset > 0) {
+      require(facts.pad.value_or(Offset - 1) == Offset - 1, "pretrained", "facts.pad is ", *facts.pad, ", but in this format it is ",
+              Offset - 1);
+      json["pad_token_id"] = Offset - 1;
+    }
+    require(!model.encoder.blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
+    const auto& first = model.encoder.blocks[0];
+    const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
+    json.update({{"vocab_size", model.embedding.weight.extent(0)},
+                 {"max_position_embeddings", model.position.weight.extent(0)},
+                 {"type_vocab_size", model.type_embedding.weight.extent(0)},
+                 {"num_hidden_layers", model.encoder.blocks.size()},
+                 {"hidden_size", block.width},
+                 {"intermediate_size", block.hidden},
+                 {"num_attention_heads", block.heads},
+                 {"hidden_act", "gelu"},
+                 {"position_embedding_type", "absolute"},
+                 {"layer_norm_eps", *block.norm_epsilon}});
+    for (const char* key : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) json[key] = model.dropout;
+    return json;
+  }
+};
+
+}  // namespace eigenformer::detail

@@ -1,0 +1,100 @@
+// Checkpoints of GPT-2 (Radford et al. 2019), in the layouts of transformers and of minGPT (github.com/karpathy/minGPT).
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "eigenformer/model/decoders.hpp"
+#include "eigenformer/pretrained/pretrained.hpp"
+
+namespace eigenformer::detail {
+
+/// q, k and v are one matrix. In transformers all four maps of a block are (In, Out), in minGPT (Out, In).
+constexpr std::array<NameRow, 12> gpt2_names(bool transposed) {
+  return {{{.ours = "embedding", .theirs = "wte", .copies = {"/lm_head"}},
+           {.ours = "position", .theirs = "wpe"},
+           {.ours = "decoder.blocks.*.attention_residual.norm", .theirs = "h.*.ln_1"},
+           {.ours = "decoder.blocks.*.attention.query", .theirs = "h.*.attn.c_attn", .part = 0, .parts = 3, .transposed = transposed},
+           {.ours = "decoder.blocks.*.attention.key", .theirs = "h.*.attn.c_attn", .part = 1, .parts = 3, .transposed = transposed},
+           {.ours = "decoder.blocks.*.attention.value", .theirs = "h.*.attn.c_attn", .part = 2, .parts = 3, .transposed = transposed},
+           {.ours = "decoder.blocks.*.attention.output", .theirs = "h.*.attn.c_proj", .transposed = transposed},
+           {.ours = "decoder.blocks.*.feed_forward_residual.norm", .theirs = "h.*.ln_2"},
+           {.ours = "decoder.blocks.*.feed_forward.up", .theirs = "h.*.mlp.c_fc", .transposed = transposed},
+           {.ours = "decoder.blocks.*.feed_forward.down", .theirs = "h.*.mlp.c_proj", .transposed = transposed},
+           {.ours = "decoder.norm", .theirs = "ln_f"},
+           {.ours = "head", .theirs = "/lm_head"}}};
+}
+inline constexpr auto gpt2_rows = gpt2_names(true), min_gpt_rows = gpt2_names(false);
+inline constexpr std::string_view gpt2_skipped[] = {"*.attn.bias", "*.attn.masked_bias"};  // causal masks
+
+struct Gpt2Family {
+  template <Real T>
+  using Model = Gpt2<T>;
+  static constexpr std::string_view types[] = {"gpt2"};
+  static bool claims(ConfigFile& file) { return !file.has("block_size"); }
+  static constexpr Naming naming{.prefix = "transformer.", .rows = gpt2_rows, .skipped = gpt2_skipped};
+
+  static Described<LanguageModelConfig> read(ConfigFile& file, const TensorList& tensors) {
+    read_common(file, false);
+    const Index width = tensors.size(file, "n_embd"), longest = tensors.size(file, "n_positions");
+    file.only("activation_function", {"gelu_new", "gelu_pytorch_tanh"});
+    file.only("scale_attn_weights", {true});
+    file.only("scale_attn_by_inverse_layer_idx", {false});
+    file.ignore_all(std::array{"n_ctx", "n_special", "predict_special_tokens", "reorder_and_upcast_attn", "summary_activation",
+                               "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj"});
+    return {{.vocabulary = tensors.size(file, "vocab_size"),
+             .longest = longest,
+             .layers = tensors.layers(file, "n_layer"),
+             .block = {.width = width,
+                       .hidden = tensors.size(file, "n_inner", 4 * width),
+                       .heads = tensors.size(file, "n_head"),
+                       .dropout = file.probability("resid_pdrop", 0.1),
+                       .norm_epsilon = file.positive("layer_norm_epsilon", 1e-5)},
+             .tied = file.flag("tie_word_embeddings", true)},
+            read_facts(file, longest)};
+  }
+
+  template <Real T>
+  static nlohmann::json write(const Gpt2<T>& model, const PretrainedFacts& facts) {
+    nlohmann::json json = write_common<T>(types[0], "GPT2LMHeadModel", facts);
+    require(!model.decoder.blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
+    const auto& first = model.decoder.blocks[0];
+    const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
+    json.update({{"vocab_size", model.embedding.weight.extent(0)},
+                 {"n_positions", model.position.longest()},
+                 {"n_embd", block.width},
+                 {"n_inner", block.hidden},
+                 {"n_layer", model.decoder.blocks.size()},
+                 {"n_head", block.heads},
+                 {"activation_function", "gelu_new"},
+                 {"layer_norm_epsilon", *block.norm_epsilon},
+                 {"tie_word_embeddings", !model.head.has_value()}});
+    for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) json[key] = model.dropout;
+    return json;
+  }
+};
+
+struct MinGptFamily {
+  template <Real T>
+  using Model = Gpt2<T>;
+  static constexpr std::string_view types[] = {"gpt-nano", "gpt-micro",   "gpt-mini",   "gopher-44m", "openai-gpt",
+                                               "gpt2",     "gpt2-medium", "gpt2-large", "gpt2-xl"};
+  static bool claims(ConfigFile& file) { return file.has("block_size"); }
+  static constexpr Naming naming{.prefix = "transformer.", .rows = min_gpt_rows, .skipped = gpt2_skipped};
+
+  static Described<LanguageModelConfig> read(ConfigFile& file, const TensorList& tensors) {
+    file.ignore_all(std::array{"model_type", "embd_pdrop", "attn_pdrop"});
+    const Index width = tensors.size(file, "n_embd"), longest = tensors.size(file, "block_size");
+    return {{.vocabulary = tensors.size(file, "vocab_size"),
+             .longest = longest,
+             .layers = tensors.layers(file, "n_layer"),
+             .block = {.width = width,
+                       .hidden = 4 * width,
+                       .heads = tensors.size(file, "n_head"),
+                       .dropout = file.probability("resid_pdrop", 0.1)},
+             .tied = false},
+            {.longest = longest}};
+  }
+};
+
+}  // namespace eigenformer::detail

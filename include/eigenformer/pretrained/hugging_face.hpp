@@ -1,0 +1,188 @@
+// Models of transformers (https://github.com/huggingface/transformers): folders with config.json and safetensors.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "eigenformer/pretrained/bart.hpp"
+#include "eigenformer/pretrained/bert.hpp"
+#include "eigenformer/pretrained/checkpoint_files.hpp"
+#include "eigenformer/pretrained/gpt2.hpp"
+#include "eigenformer/pretrained/llama.hpp"
+#include "eigenformer/pretrained/llama2c.hpp"
+#include "eigenformer/pretrained/pretrained.hpp"
+#include "eigenformer/pretrained/t5.hpp"
+
+namespace eigenformer {
+
+namespace detail {
+
+template <class... Each>
+struct FamilyList {};
+/// The families of checkpoints that a type of model can be loaded from; it is saved as the first.
+template <class Model>
+struct FamiliesOf;
+template <Real T>
+struct FamiliesOf<Gpt2<T>> : std::type_identity<FamilyList<Gpt2Family, MinGptFamily>> {};
+template <Real T>
+struct FamiliesOf<Llama<T>> : std::type_identity<FamilyList<LlamaFamily<false>>> {};
+template <Real T>
+struct FamiliesOf<Qwen3<T>> : std::type_identity<FamilyList<LlamaFamily<true>>> {};
+template <Real T>
+struct FamiliesOf<Bert<T>> : std::type_identity<FamilyList<BertFamily<0>>> {};
+template <Real T>
+struct FamiliesOf<Roberta<T>> : std::type_identity<FamilyList<BertFamily<2>>> {};
+template <Real T>
+struct FamiliesOf<T5<T>> : std::type_identity<FamilyList<T5Family<false>>> {};
+template <Real T>
+struct FamiliesOf<T5v11<T>> : std::type_identity<FamilyList<T5Family<true>>> {};
+template <Real T>
+struct FamiliesOf<Bart<T>> : std::type_identity<FamilyList<BartFamily<false>>> {};
+template <Real T>
+struct FamiliesOf<Marian<T>> : std::type_identity<FamilyList<BartFamily<true>>> {};
+
+/// A model without memory, and Errors that name the file.
+template <class Family>
+typename Family::template Model<NoValue> shape_of(const auto& config, const std::string& file) {
+  try {
+    return typename Family::template Model<NoValue>(config);
+  } catch (const Error& error) {
+    fail("pretrained", file, ": does not describe a model: ", error.what());
+  }
+}
+
+template <class Family>
+bool is_one_of(ConfigFile& config) {
+  return std::find(std::begin(Family::types), std::end(Family::types), config.text("model_type")) != std::end(Family::types) &&
+         Family::claims(config);
+}
+
+template <class Family, Real T>
+Pretrained<typename Family::template Model<T>> load_as(CheckpointFiles& files, ConfigFile& config, const PretrainedOptions& options) {
+  config.ignore_all(options.ignored_keys);
+  const auto described = Family::read(config, files.tensors());
+  config.finish();
+  // Whether everything is there is found out before there is any memory for it.
+  const auto shape = shape_of<Family>(described.config, config.name());
+  const std::vector<Source> sources = match(slots_of(shape), Family::naming, files.tensors(), files.name(), options.allow_extra);
+  PretrainedFacts facts = described.facts;
+  if (files.generation()) update_facts(facts, *files.generation());
+  Pretrained<typename Family::template Model<T>> loaded{typename Family::template Model<T>(described.config), std::move(facts)};
+  read_slots(files, slots_of(loaded.model), sources, Family::naming);
+  return loaded;
+}
+
+template <class Model, class... Each>
+Pretrained<Model> load_as_one_of(FamilyList<Each...>, CheckpointFiles& files, const PretrainedOptions& options) {
+  ConfigFile config = files.config();
+  std::optional<Pretrained<Model>> loaded;
+  const auto attempt = [&]<class Family>(std::type_identity<Family>) {
+    if (!loaded && is_one_of<Family>(config)) loaded.emplace(load_as<Family, typename Model::T>(files, config, options));
+  };
+  (attempt(std::type_identity<Each>{}), ...);
+  if (!loaded) config.refuse("model_type", "is ", in_quotes(config.text("model_type")), ": this checkpoint is of another type of model");
+  return std::move(*loaded);
+}
+
+}  // namespace detail
+
+/// Loads a folder as this type of model: Llama<float> for LLaMA, Mistral and Qwen 2, and so on. Weights are read straight into the
+/// model, from F32, F16 or BF16. Throws, naming file, key or tensor and reason, if there is anything in config.json that is not
+/// understood, or if the tensors are not exactly those of the model; then nothing of their size has been allocated.
+/// Dropout is that of residual connections, and acts only in a context with random numbers.
+template <class Model>
+Pretrained<Model> load_hugging_face(CheckpointFiles& files, const PretrainedOptions& options = {}) {
+  return detail::load_as_one_of<Model>(typename detail::FamiliesOf<Model>::type{}, files, options);
+}
+template <class Model>
+Pretrained<Model> load_hugging_face(const std::filesystem::path& folder, const PretrainedOptions& options = {}) {
+  CheckpointFiles files(folder);
+  return load_hugging_face<Model>(files, options);
+}
+
+/// A checkpoint of any family: its model is a variant, to be visited with std::visit.
+template <Real T = float>
+using AnyPretrained = Pretrained<std::variant<Llama<T>, Gpt2<T>, Qwen3<T>, Bert<T>, Roberta<T>, T5<T>, T5v11<T>, Bart<T>, Marian<T>>>;
+
+/// Loads whatever there is, as config.json's model_type says.
+template <Real T = float>
+AnyPretrained<T> load_pretrained(CheckpointFiles& files, const PretrainedOptions& options = {}) {
+  detail::ConfigFile config = files.config();
+  std::optional<AnyPretrained<T>> loaded;
+  const auto attempt = [&]<class Family>(std::type_identity<Family>) {
+    if (loaded || !detail::is_one_of<Family>(config)) return;
+    auto one = detail::load_as<Family, T>(files, config, options);
+    loaded.emplace(AnyPretrained<T>{std::move(one.model), std::move(one.facts)});
+  };
+  const auto attempts = [&]<class... Each>(detail::FamilyList<Each...>) { (attempt(std::type_identity<Each>{}), ...); };
+  attempts(detail::FamilyList<detail::MinGptFamily, detail::Gpt2Family, detail::LlamaFamily<false>, detail::LlamaFamily<true>,
+                              detail::BertFamily<0>, detail::BertFamily<2>, detail::T5Family<false>, detail::T5Family<true>,
+                              detail::BartFamily<false>, detail::BartFamily<true>>{});
+  if (!loaded)
+    config.refuse(
+        "model_type", "is ", detail::in_quotes(config.text("model_type")),
+        ", but only gpt2, llama, mistral, qwen2, qwen3, bert, roberta, xlm-roberta, t5, mt5, bart, marian and minGPT's are supported");
+  return std::move(*loaded);
+}
+
+/// Of a folder, or of a llama2.c file.
+template <Real T = float>
+AnyPretrained<T> load_pretrained(const std::filesystem::path& path, const PretrainedOptions& options = {}) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored)) {
+    require(path.extension() == ".bin", "pretrained", path.string(), ": is neither a folder nor a llama2.c file (.bin)");
+    auto one = load_llama2c<T>(path);
+    return {std::move(one.model), std::move(one.facts)};
+  }
+  CheckpointFiles files(path);
+  return load_pretrained<T>(files, options);
+}
+
+/// Writes config.json and model.safetensors so that transformers and load_hugging_face() read this model, with the same bits. The
+/// config is what the model's weights and numbers say; where they cannot say how many tokens the model is made for (LLaMA,
+/// Marian), facts.longest must. A model with parts that the format does not have is an Error, and then nothing is written. The
+/// folder is created; each file is replaced in one step.
+template <class Model>
+void save_hugging_face(const std::filesystem::path& folder, const Model& model, const PretrainedFacts& facts = {}) {
+  using T = typename Model::T;
+  const std::filesystem::path weights = folder / "model.safetensors", description = folder / "config.json";
+  const auto save_as = [&]<class Family, class... Rest>(detail::FamilyList<Family, Rest...>) {
+    const nlohmann::json json = Family::template write<T>(model, facts);
+    std::function<std::function<Index(Index)>(const std::string&)> permute;
+    if constexpr (requires { Family::template permute<T>(model, std::string()); })
+      permute = [&](const std::string& path) { return Family::template permute<T>(model, path); };
+    const auto slots = detail::slots_of(model);
+    detail::StoredParts<T> parts(slots, Family::naming, weights.string(), permute);
+    for (const std::string_view name : Family::naming.zero)
+      parts.add_zeros(std::string(name), Shape{Index{1}, model.embedding.weight.extent(0)});
+
+    // What would be loaded from this must be this model.
+    detail::ConfigFile config(json.dump(), description.string());
+    const auto described = Family::read(config, parts.list());
+    config.finish();
+    const auto shape = detail::shape_of<Family>(described.config, config.name());
+    const auto shapes = detail::slots_of(shape);
+    match(shapes, Family::naming, parts.list(), weights.string(), false);
+    require(shapes.size() == slots.size() && detail::numbers_of(shape) == detail::numbers_of(model), "pretrained", description.string(),
+            ": this model has parts or numbers that the format cannot say");
+
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    require(!error, "pretrained", folder.string(), ": cannot be created: ", error.message());
+    parts.write(weights);
+    detail::replace_text(description, json.dump(2) + "\n");
+  };
+  save_as(typename detail::FamiliesOf<Model>::type{});
+}
+
+}  // namespace eigenformer

@@ -1,0 +1,265 @@
+// Checkpoints of LLaMA, Mistral, Qwen 2 and Qwen 3 in the layout of transformers. Rotary positions are there in halves, as
+// RotaryLayout::halves; rows of q and k of a model with interleaved pairs are permuted when it is saved.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "eigenformer/model/decoders.hpp"
+#include "eigenformer/pretrained/pretrained.hpp"
+
+namespace eigenformer::detail {
+
+inline constexpr NameRow llama_rows[] = {
+    {.ours = "embedding", .theirs = "embed_tokens", .copies = {"/lm_head"}},
+    {.ours = "decoder.blocks.*.attention_residual.norm", .theirs = "layers.*.input_layernorm"},
+    {.ours = "decoder.blocks.*.attention.query", .theirs = "layers.*.self_attn.q_proj"},
+    {.ours = "decoder.blocks.*.attention.key", .theirs = "layers.*.self_attn.k_proj"},
+    {.ours = "decoder.blocks.*.attention.value", .theirs = "layers.*.self_attn.v_proj"},
+    {.ours = "decoder.blocks.*.attention.output", .theirs = "layers.*.self_attn.o_proj"},
+    {.ours = "decoder.blocks.*.attention.heads.query_norm", .theirs = "layers.*.self_attn.q_norm"},
+    {.ours = "decoder.blocks.*.attention.heads.key_norm", .theirs = "layers.*.self_attn.k_norm"},
+    {.ours = "decoder.blocks.*.feed_forward_residual.norm", .theirs = "layers.*.post_attention_layernorm"},
+    {.ours = "decoder.blocks.*.feed_forward.gate", .theirs = "layers.*.mlp.gate_proj"},
+    {.ours = "decoder.blocks.*.feed_forward.up", .theirs = "layers.*.mlp.up_proj"},
+    {.ours = "decoder.blocks.*.feed_forward.down", .theirs = "layers.*.mlp.down_proj"},
+    {.ours = "decoder.norm", .theirs = "norm"},
+    {.ours = "head", .theirs = "/lm_head"}};
+inline constexpr std::string_view llama_skipped[] = {"*.rotary_emb.inv_freq"};
+
+/// rope_theta and rope_scaling, or the newer rope_parameters, which contain both.
+inline RotaryConfig read_rope(ConfigFile& file, Index longest) {
+  RotaryConfig config;
+  const bool newer = file.has("rope_parameters");
+  const std::string key = newer ? "rope_parameters" : "rope_scaling";
+  if (newer && file.has("rope_scaling")) file.refuse("rope_scaling", "is there beside rope_parameters");
+  file.ignore_all(std::array{"rope_parameters", "rope_scaling"});
+  file.only("partial_rotary_factor", {1.0});
+  file.only("rope_interleaved", {false});
+  file.ignore("is_llama_config");
+  const double base = file.positive("rope_theta", 10000);
+  config.base = base;
+  const std::optional<Index> above = file.has("original_max_position_embeddings")
+                                         ? std::optional(file.integer("original_max_position_embeddings", 1, most_tokens))
+                                         : std::nullopt;
+  if (!file.has(key)) {
+    if (above) file.refuse("original_max_position_embeddings", "is there without ", key);
+    return config;
+  }
+  ConfigFile rope = file.part(key);
+  if (newer) {
+    config.base = rope.positive("rope_theta", base);
+    rope.only("partial_rotary_factor", {1.0});
+  }
+  const std::string type =
+      rope.has("rope_type") ? rope.text("rope_type") : rope.text("type", newer ? std::optional<std::string>("default") : std::nullopt);
+  if (rope.has("type") && rope.text("type") != type)
+    rope.refuse("type", "is ", in_quotes(rope.text("type")), ", but rope_type is ", in_quotes(type));
+  const std::optional<Index> said = rope.has("original_max_position_embeddings")
+                                        ? std::optional(rope.integer("original_max_position_embeddings", 1, most_tokens))
+                                        : above;
+  if (above && *said != *above) rope.refuse("original_max_position_embeddings", "is ", *said, ", but outside of this object ", *above);
+  const Index original = said.value_or(longest);
+  const auto attention_factor = [&] {
+    return rope.has("attention_factor") ? std::optional(rope.positive("attention_factor")) : std::nullopt;
+  };
+  if (type == "linear") {
+    config.scaling = LinearScaling{rope.positive("factor")};
+  } else if (type == "ntk") {
+    config.scaling = NtkScaling{rope.positive("factor")};
+  } else if (type == "dynamic") {
+    // transformers looks at max_position_embeddings alone.
+    if (original != longest) rope.refuse("original_max_position_embeddings", "is ", original, ", but max_position_embeddings ", longest);
+    config.scaling = DynamicNtkScaling{rope.positive("factor"), original};
+  } else if (type == "yarn") {
+    const double factor =
+        rope.positive("factor", said ? std::optional(static_cast<double>(longest) / static_cast<double>(original)) : std::nullopt);
+    config.scaling = YarnScaling{
+        factor, original, rope.positive("beta_fast", 32), rope.positive("beta_slow", 1), attention_factor(), rope.flag("truncate", true)};
+  } else if (type == "longrope" || type == "su") {
+    LongScaling by{rope.reals("short_factor"), rope.reals("long_factor"), original, longest, attention_factor()};
+    if (said) rope.ignore("factor");  // the ratio of the lengths counts
+    else if (rope.has("factor"))
+      by.longest = static_cast<Index>(
+          (std::min)(std::round(rope.positive("factor") * static_cast<double>(longest)), static_cast<double>(most_tokens)));
+    config.scaling = std::move(by);
+  } else if (type == "llama3") {
+    if (!said) rope.refuse("original_max_position_embeddings", "is missing");
+    config.scaling = Llama3Scaling{rope.positive("factor"), rope.positive("low_freq_factor"), rope.positive("high_freq_factor"), original};
+  } else if (type != "default") {
+    rope.refuse(rope.has("rope_type") ? "rope_type" : "type", "is ", in_quotes(type),
+                ", but only linear, dynamic, ntk, yarn, longrope and llama3 are supported");
+  }
+  rope.finish();
+  return config;
+}
+
+inline void write_rope(nlohmann::json& json, const RotaryConfig& config, Index longest) {
+  json["rope_theta"] = config.base;
+  nlohmann::json rope;
+  if (const auto* linear = std::get_if<LinearScaling>(&config.scaling)) rope = {{"rope_type", "linear"}, {"factor", linear->factor}};
+  if (std::holds_alternative<NtkScaling>(config.scaling))
+    fail("pretrained", "NTK-aware scaling cannot be saved in this format: set the base instead");
+  if (const auto* dynamic = std::get_if<DynamicNtkScaling>(&config.scaling)) {
+    require(dynamic->original == longest, "pretrained", "dynamic scaling from ", dynamic->original,
+            " tokens can only be saved with that as the longest, not ", longest);
+    rope = {{"rope_type", "dynamic"}, {"factor", dynamic->factor}};
+  }
+  if (const auto* yarn = std::get_if<YarnScaling>(&config.scaling)) {
+    rope = {{"rope_type", "yarn"},
+            {"factor", yarn->factor},
+            {"original_max_position_embeddings", yarn->original},
+            {"beta_fast", yarn->fast},
+            {"beta_slow", yarn->slow}};
+    if (yarn->attention_factor) rope["attention_factor"] = *yarn->attention_factor;
+    if (!yarn->truncated) rope["truncate"] = false;
+  }
+  if (const auto* by = std::get_if<LongScaling>(&config.scaling)) {
+    require(by->longest == longest, "pretrained", "LongRoPE up to ", by->longest,
+            " tokens can only be saved with that as the longest, not ", longest);
+    rope = {{"rope_type", "longrope"}, {"short_factor", by->short_factors}, {"long_factor", by->long_factors}};
+    if (by->attention_factor) rope["attention_factor"] = *by->attention_factor;
+    json["original_max_position_embeddings"] = by->original;  // where transformers looks for it
+  }
+  if (const auto* llama3 = std::get_if<Llama3Scaling>(&config.scaling))
+    rope = {{"rope_type", "llama3"},
+            {"factor", llama3->factor},
+            {"low_freq_factor", llama3->low},
+            {"high_freq_factor", llama3->high},
+            {"original_max_position_embeddings", llama3->original}};
+  json["rope_scaling"] = rope;
+}
+
+/// QwenThree: with norms of heads.
+template <bool QwenThree>
+struct LlamaFamily {
+  template <Real T>
+  using Model = std::conditional_t<QwenThree, Qwen3<T>, Llama<T>>;
+  static constexpr auto types = [] {
+    if constexpr (QwenThree) return std::array<std::string_view, 1>{"qwen3"};
+    else return std::array<std::string_view, 3>{"llama", "mistral", "qwen2"};
+  }();
+  static bool claims(ConfigFile&) { return true; }
+  static constexpr Naming naming{.prefix = "model.", .rows = llama_rows, .skipped = llama_skipped};
+
+  static Described<LanguageModelConfig> read(ConfigFile& file, const TensorList& tensors) {
+    read_common(file, false);
+    const std::string type = file.text("model_type");
+    const bool qwen2 = type == "qwen2", mistral = type == "mistral";
+    const Index layers = tensors.layers(file, "num_hidden_layers"), heads = tensors.size(file, "num_attention_heads");
+    const Index longest = file.integer("max_position_embeddings", 1, most_tokens);
+    file.only("hidden_act", {"silu", "swish"});
+    BlockConfig block{.width = tensors.size(file, "hidden_size"),
+                      .hidden = tensors.size(file, "intermediate_size"),
+                      .heads = heads,
+                      .dropout = 0,
+                      .key_heads = tensors.size(file, "num_key_value_heads", heads),
+                      .attention_bias = qwen2,
+                      .norm_epsilon = file.positive("rms_norm_eps", 1e-6)};
+    if (QwenThree) block.head_width = tensors.size(file, "head_dim", 128);
+    else if (file.has("head_dim")) block.head_width = tensors.size(file, "head_dim");
+    file.ignore("head_dim");
+    if (QwenThree || type == "llama") block.attention_bias = file.flag("attention_bias", false);
+    if (qwen2) block.output_bias = false;
+    block.feed_forward_bias = type == "llama" && file.flag("mlp_bias", false);
+    LanguageModelConfig config{.vocabulary = tensors.size(file, "vocab_size"),
+                               .longest = longest,
+                               .layers = layers,
+                               .block = block,
+                               .rotary = read_rope(file, longest),
+                               .tied = file.flag("tie_word_embeddings", false)};
+    if (mistral)
+      config.block.window =
+          file.mentions("sliding_window") ? file.integer("sliding_window", 1, most_tokens, 0) : 4096;  // as transformers does
+    if (qwen2 || QwenThree) config.vary = windows(file, layers);
+    return {config, read_facts(file, longest)};
+  }
+
+  template <Real T>
+  static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
+    const auto& blocks = model.decoder.blocks;
+    require(!blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
+    require(facts.longest > 0, "pretrained", "facts.longest must say for how many tokens the model is made");
+    const BlockConfig block = block_of(blocks[0].attention, blocks[0].attention_residual.norm, blocks[0].feed_forward.up);
+    const bool windows = std::any_of(blocks.begin(), blocks.end(), [](const auto& b) { return b.attention.window > 0; });
+    const bool qwen2 = block.attention_bias && !*block.output_bias, mistral = windows && !qwen2;
+    nlohmann::json json = QwenThree ? write_common<T>("qwen3", "Qwen3ForCausalLM", facts)
+                          : qwen2   ? write_common<T>("qwen2", "Qwen2ForCausalLM", facts)
+                          : mistral ? write_common<T>("mistral", "MistralForCausalLM", facts)
+                                    : write_common<T>("llama", "LlamaForCausalLM", facts);
+    json.update({{"vocab_size", model.embedding.weight.extent(0)},
+                 {"hidden_size", block.width},
+                 {"intermediate_size", block.hidden},
+                 {"num_hidden_layers", blocks.size()},
+                 {"num_attention_heads", block.heads},
+                 {"num_key_value_heads", block.key_heads},
+                 {"hidden_act", "silu"},
+                 {"rms_norm_eps", *block.norm_epsilon},
+                 {"max_position_embeddings", facts.longest},
+                 {"tie_word_embeddings", !model.head.has_value()}});
+    if (QwenThree || block.head_width * block.heads != block.width) json["head_dim"] = block.head_width;
+    if (QwenThree || (!qwen2 && !mistral)) json["attention_bias"] = block.attention_bias;
+    if (!QwenThree && !qwen2 && !mistral) json["mlp_bias"] = *block.feed_forward_bias;
+    if (mistral && !QwenThree) json["sliding_window"] = block.window;
+    if (qwen2 || QwenThree) {
+      json["use_sliding_window"] = windows;
+      json["layer_types"] = nlohmann::json::array();
+      for (const auto& each : blocks) {
+        json["layer_types"].push_back(each.attention.window > 0 ? "sliding_attention" : "full_attention");
+        if (each.attention.window > 0) json["sliding_window"] = each.attention.window;
+      }
+    }
+    write_rope(json, model.position.config, facts.longest);
+    return json;
+  }
+
+  /// For rows of q and k: which of ours is the i-th of theirs.
+  template <Real T>
+  static std::function<Index(Index)> permute(const Model<T>& model, const std::string& path) {
+    if (model.position.config.layout == RotaryLayout::halves) return nullptr;
+    require(!QwenThree, "pretrained", "interleaved rotary positions cannot be saved in this format");
+    if (path.find(".attention.query.") == std::string::npos && path.find(".attention.key.") == std::string::npos) return nullptr;
+    return [width = model.position.config.width](Index row) {
+      const Index within = row % width, half = width / 2;
+      return row - within + (within < half ? 2 * within : 2 * (within - half) + 1);
+    };
+  }
+
+ private:
+  /// Which layers have a window: those that layer_types names, or all from max_window_layers on.
+  static std::function<BlockConfig(Index, BlockConfig)> windows(ConfigFile& file, Index layers) {
+    const bool used = file.flag("use_sliding_window", false);
+    const Index window = file.integer("sliding_window", 1, most_tokens, 4096), from = file.integer("max_window_layers", 0, most_tokens, 28);
+    if (used && file.mentions("sliding_window") && !file.has("sliding_window"))
+      file.refuse("sliding_window", "is null, but use_sliding_window is true");
+    std::vector<bool> which;
+    if (file.has("layer_types")) {
+      for (const std::string& type : file.texts("layer_types")) {
+        if (type != "full_attention" && type != "sliding_attention")
+          file.refuse("layer_types", "contains ", in_quotes(type), ", but only full_attention and sliding_attention are supported");
+        which.push_back(type == "sliding_attention");
+        if (which.back() && !used) file.refuse("layer_types", "contains sliding_attention, but use_sliding_window is false");
+      }
+      if (static_cast<Index>(which.size()) != layers)
+        file.refuse("layer_types", "has ", which.size(), " entries, but there are ", layers, " layers");
+    } else {
+      for (Index i = 0; i < layers; ++i) which.push_back(used && i >= from);
+    }
+    if (std::none_of(which.begin(), which.end(), [](bool windowed) { return windowed; })) return {};
+    return [which = std::move(which), window](Index layer, BlockConfig block) {
+      if (which[static_cast<std::size_t>(layer)]) block.window = window;
+      return block;
+    };
+  }
+};
+
+}  // namespace eigenformer::detail

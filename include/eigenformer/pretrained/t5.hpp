@@ -1,0 +1,115 @@
+// Checkpoints of T5, version 1.0 and 1.1 (and Flan-T5, mT5), in the layout of transformers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "eigenformer/model/t5.hpp"
+#include "eigenformer/pretrained/pretrained.hpp"
+
+namespace eigenformer::detail {
+
+inline constexpr NameRow t5_rows[] = {
+    {.ours = "embedding", .theirs = "shared", .copies = {"encoder.embed_tokens", "decoder.embed_tokens", "lm_head"}},
+    {.ours = "position", .theirs = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias"},
+    {.ours = "target_position", .theirs = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias"},
+    {.ours = "encoder.blocks.*.attention.query", .theirs = "encoder.block.*.layer.0.SelfAttention.q"},
+    {.ours = "encoder.blocks.*.attention.key", .theirs = "encoder.block.*.layer.0.SelfAttention.k"},
+    {.ours = "encoder.blocks.*.attention.value", .theirs = "encoder.block.*.layer.0.SelfAttention.v"},
+    {.ours = "encoder.blocks.*.attention.output", .theirs = "encoder.block.*.layer.0.SelfAttention.o"},
+    {.ours = "encoder.blocks.*.attention_residual.norm", .theirs = "encoder.block.*.layer.0.layer_norm"},
+    {.ours = "encoder.blocks.*.feed_forward.gate", .theirs = "encoder.block.*.layer.1.DenseReluDense.wi_0"},
+    {.ours = "encoder.blocks.*.feed_forward.up", .theirs = "encoder.block.*.layer.1.DenseReluDense.wi"},
+    {.ours = "encoder.blocks.*.feed_forward.down", .theirs = "encoder.block.*.layer.1.DenseReluDense.wo"},
+    {.ours = "encoder.blocks.*.feed_forward_residual.norm", .theirs = "encoder.block.*.layer.1.layer_norm"},
+    {.ours = "encoder.norm", .theirs = "encoder.final_layer_norm"},
+    {.ours = "decoder.blocks.*.self_attention.query", .theirs = "decoder.block.*.layer.0.SelfAttention.q"},
+    {.ours = "decoder.blocks.*.self_attention.key", .theirs = "decoder.block.*.layer.0.SelfAttention.k"},
+    {.ours = "decoder.blocks.*.self_attention.value", .theirs = "decoder.block.*.layer.0.SelfAttention.v"},
+    {.ours = "decoder.blocks.*.self_attention.output", .theirs = "decoder.block.*.layer.0.SelfAttention.o"},
+    {.ours = "decoder.blocks.*.self_attention_residual.norm", .theirs = "decoder.block.*.layer.0.layer_norm"},
+    {.ours = "decoder.blocks.*.cross_attention.query", .theirs = "decoder.block.*.layer.1.EncDecAttention.q"},
+    {.ours = "decoder.blocks.*.cross_attention.key", .theirs = "decoder.block.*.layer.1.EncDecAttention.k"},
+    {.ours = "decoder.blocks.*.cross_attention.value", .theirs = "decoder.block.*.layer.1.EncDecAttention.v"},
+    {.ours = "decoder.blocks.*.cross_attention.output", .theirs = "decoder.block.*.layer.1.EncDecAttention.o"},
+    {.ours = "decoder.blocks.*.cross_attention_residual.norm", .theirs = "decoder.block.*.layer.1.layer_norm"},
+    {.ours = "decoder.blocks.*.feed_forward.gate", .theirs = "decoder.block.*.layer.2.DenseReluDense.wi_0"},
+    {.ours = "decoder.blocks.*.feed_forward.up", .theirs = "decoder.block.*.layer.2.DenseReluDense.wi"},
+    {.ours = "decoder.blocks.*.feed_forward.down", .theirs = "decoder.block.*.layer.2.DenseReluDense.wo"},
+    {.ours = "decoder.blocks.*.feed_forward_residual.norm", .theirs = "decoder.block.*.layer.2.layer_norm"},
+    {.ours = "decoder.norm", .theirs = "decoder.final_layer_norm"},
+    {.ours = "head", .theirs = "lm_head"}};
+
+/// Version 1.1 has two matrices in the place of wi.
+inline constexpr auto t5v11_rows = [] {
+  std::array<NameRow, std::size(t5_rows)> rows{};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i] = t5_rows[i];
+    if (rows[i].ours == "encoder.blocks.*.feed_forward.up") rows[i].theirs = "encoder.block.*.layer.1.DenseReluDense.wi_1";
+    if (rows[i].ours == "decoder.blocks.*.feed_forward.up") rows[i].theirs = "decoder.block.*.layer.2.DenseReluDense.wi_1";
+  }
+  return rows;
+}();
+/// In the first checkpoints, never used.
+inline constexpr std::string_view t5_skipped[] = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
+
+template <bool Gated>
+struct T5Family {
+  template <Real T>
+  using Model = std::conditional_t<Gated, T5v11<T>, T5<T>>;
+  static constexpr std::string_view types[] = {"t5", "mt5"};
+  static bool claims(ConfigFile& file) { return file.text("feed_forward_proj", "relu").starts_with("gated") == Gated; }
+  static constexpr Naming naming{
+      .prefix = "", .rows = Gated ? std::span<const NameRow>(t5v11_rows) : std::span<const NameRow>(t5_rows), .skipped = t5_skipped};
+
+  static Described<EncoderDecoderConfig> read(ConfigFile& file, const TensorList& tensors) {
+    read_common(file, true);
+    file.only("feed_forward_proj", {Gated ? "gated-gelu" : "relu"});
+    file.only("dense_act_fn", {Gated ? "gelu_new" : "relu"});
+    file.only("is_gated_act", {Gated});
+    file.only("relative_attention_num_buckets", {32});
+    file.only("relative_attention_max_distance", {128});
+    file.ignore_all(std::array{"n_positions", "max_position_embeddings"});  // relative positions have no end
+    const Index width = tensors.size(file, "d_model"), vocabulary = tensors.size(file, "vocab_size"),
+                layers = tensors.layers(file, "num_layers");
+    EncoderDecoderConfig config =
+        t5_config(layers, width, tensors.size(file, "d_ff"), tensors.size(file, "num_heads"), file.flag("tie_word_embeddings", true));
+    config.decoder_layers = tensors.layers(file, "num_decoder_layers", layers);
+    config.source_vocabulary = config.target_vocabulary = vocabulary;
+    config.block.head_width = tensors.size(file, "d_kv");
+    config.block.norm_epsilon = file.positive("layer_norm_epsilon", 1e-6);
+    config.block.dropout = file.probability("dropout_rate", 0.1);
+    config.sharing = file.flag("tie_word_embeddings", true) ? Sharing::all : Sharing::source_and_target;
+    return {config, read_facts(file, 0)};
+  }
+
+  template <Real T>
+  static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
+    nlohmann::json json = write_common<T>(types[0], "T5ForConditionalGeneration", facts);
+    require(!model.encoder.blocks.empty() && !model.decoder.blocks.empty(), "pretrained",
+            "a model without layers cannot be saved in this format");
+    const auto& first = model.encoder.blocks[0];
+    const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
+    json.update({{"is_encoder_decoder", true},
+                 {"vocab_size", model.embedding.weight.extent(0)},
+                 {"num_layers", model.encoder.blocks.size()},
+                 {"num_decoder_layers", model.decoder.blocks.size()},
+                 {"d_model", block.width},
+                 {"d_ff", block.hidden},
+                 {"d_kv", block.head_width},
+                 {"num_heads", block.heads},
+                 {"layer_norm_epsilon", *block.norm_epsilon},
+                 {"dropout_rate", model.dropout},
+                 {"feed_forward_proj", Gated ? "gated-gelu" : "relu"},
+                 {"relative_attention_num_buckets", 32},
+                 {"relative_attention_max_distance", 128},
+                 {"tie_word_embeddings", !model.head.has_value()}});
+    return json;
+  }
+};
+
+}  // namespace eigenformer::detail

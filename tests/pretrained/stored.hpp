@@ -1,0 +1,125 @@
+// Checkpoints in memory, to be changed and loaded again.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "eigenformer/pretrained/hugging_face.hpp"
+#include "support/files.hpp"
+#include "support/tensors.hpp"
+
+namespace eigenformer::test {
+
+struct StoredValues {
+  std::vector<Index> shape;
+  std::vector<float> values;
+  std::string dtype = "F32";
+};
+
+/// A number in 16 bits; it must be one of theirs, and not subnormal.
+inline std::string sixteen_bits(float value, bool brain) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (brain) return bytes_of(static_cast<std::uint16_t>(bits >> 16));
+  if (value == 0) return bytes_of(static_cast<std::uint16_t>(bits >> 16 & 0x8000u));
+  return bytes_of(static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | ((bits >> 23 & 0xffu) - 112) << 10 | (bits >> 13 & 0x3ffu)));
+}
+
+/// A folder's content.
+struct Checkpoint {
+  nlohmann::json config;
+  std::map<std::string, StoredValues> tensors;
+
+  std::string safetensors() const {
+    nlohmann::json header = nlohmann::json::object();
+    std::string data;
+    for (const auto& [name, tensor] : tensors) {
+      const std::size_t begin = data.size();
+      for (const float value : tensor.values) data += tensor.dtype == "F32" ? bytes_of(value) : sixteen_bits(value, tensor.dtype == "BF16");
+      header[name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+    }
+    return safetensors_bytes(header.dump(), data);
+  }
+  CheckpointFiles open() const { return CheckpointFiles(config.dump(), std::make_unique<std::istringstream>(safetensors())); }
+
+  void rename(const std::string& from, const std::string& to) {
+    auto node = tensors.extract(from);
+    node.key() = to;
+    tensors.insert(std::move(node));
+  }
+};
+
+inline Checkpoint read_checkpoint(const std::filesystem::path& folder) {
+  Checkpoint checkpoint{nlohmann::json::parse(read_file(folder / "config.json")), {}};
+  Safetensors file(folder / "model.safetensors");
+  for (const auto& [name, stored] : file.tensors()) {
+    StoredValues& to = checkpoint.tensors[name];
+    to.shape = stored.shape;
+    Tensor<float, 2> two;
+    Tensor<float, 1> one;
+    if (stored.shape.size() == 2) two = file.read<float, 2>(name);
+    else one = file.read<float, 1>(name);
+    to.values.assign(two.data() ? two.data() : one.data(), two.data() ? two.data() + two.size() : one.data() + one.size());
+  }
+  return checkpoint;
+}
+
+template <class Model>
+Checkpoint checkpoint_of(const Model& model, const PretrainedFacts& facts = {.longest = 16}) {
+  const TemporaryFolder folder;
+  save_hugging_face(folder / "x", model, facts);
+  return read_checkpoint(folder / "x");
+}
+
+/// A random model.
+template <class Model>
+Model small_model(const typename Model::Config& config, std::uint64_t seed = 1) {
+  Model model(config);
+  randomize(model, seed);
+  return model;
+}
+
+inline LanguageModelConfig small_llama() {
+  return {.vocabulary = 11,
+          .longest = 16,
+          .layers = 2,
+          .block = {.width = 8, .hidden = 12, .heads = 4, .dropout = 0, .key_heads = 2, .attention_bias = false, .norm_epsilon = 1e-5},
+          .tied = false};
+}
+inline LanguageModelConfig small_gpt2() {
+  return {
+      .vocabulary = 7, .longest = 5, .layers = 1, .block = {.width = 4, .hidden = 16, .heads = 2, .dropout = 0.1, .norm_epsilon = 1e-5}};
+}
+inline BertConfig small_bert(bool pooler = true) {
+  return {.vocabulary = 9,
+          .longest = 6,
+          .layers = 1,
+          .block = {.width = 4, .hidden = 10, .heads = 2, .dropout = 0.1, .norm_epsilon = 1e-12},
+          .pooler = pooler};
+}
+inline EncoderDecoderConfig small_t5(bool tied) {
+  EncoderDecoderConfig config = detail::t5_config(1, 8, 10, 2, tied);
+  config.source_vocabulary = config.target_vocabulary = 40;
+  config.block.head_width = 3;
+  config.sharing = tied ? Sharing::all : Sharing::source_and_target;
+  return config;
+}
+inline EncoderDecoderConfig small_bart(bool marian) {
+  return {.source_vocabulary = 13,
+          .target_vocabulary = 13,
+          .encoder_layers = 1,
+          .decoder_layers = 1,
+          .block = {.width = 8, .hidden = 12, .heads = 2},
+          .longest = 6,
+          .scaled_embedding = marian,
+          .embedding_norm = !marian};
+}
+
+}  // namespace eigenformer::test
