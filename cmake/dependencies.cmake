@@ -45,6 +45,11 @@ function(eigenformer_find_json)
   target_include_directories(nlohmann_json::nlohmann_json INTERFACE "${nlohmann_json_SOURCE_DIR}/include")
 endfunction()
 
+# Optional for everybody: byte-pair tokenizers need ICU. It is not downloaded.
+function(eigenformer_find_icu)
+  find_package(ICU 60 QUIET COMPONENTS i18n uc)
+endfunction()
+
 function(eigenformer_find_googletest)
   find_package(GTest QUIET CONFIG)
   if(TARGET GTest::gtest_main)

@@ -7,7 +7,7 @@ function(eigenformer_setup)
     return()
   endif()
 
-  set(packages libeigen3-dev libgtest-dev libbenchmark-dev nlohmann-json3-dev libcli11-dev ${SETUP_PACKAGES})
+  set(packages libeigen3-dev libgtest-dev libbenchmark-dev nlohmann-json3-dev libcli11-dev libicu-dev libsentencepiece-dev ${SETUP_PACKAGES})
   find_program(compiler NAMES $ENV{CXX} c++ g++ clang++ NO_CACHE)
   if(NOT compiler)
     list(APPEND packages g++)

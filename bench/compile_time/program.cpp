@@ -1,4 +1,4 @@
-// A small but whole program: a model, a training step, and greedy decoding.
+// A small but whole program: a model, a training step, and decoding.
 #include <eigenformer/eigenformer.hpp>
 
 int main() {
@@ -13,6 +13,6 @@ int main() {
   });
   const StepReport report = trainer.step();
   Context ctx;
-  const auto results = greedy(ctx, trainer.model, source, {}, {.max_tokens = 5});
+  const auto results = generate(ctx, trainer.model, source, {}, {.max_tokens = 5, .begin = 1});
   return report.step == 1 && results.size() == 2 ? 0 : 1;
 }

@@ -1,4 +1,4 @@
-// A LLaMA of 63 M weights: a prompt through the whole model, logits of its last token only.
+// A LLaMA of 63 M weights: a prompt through the whole model, logits of its last token only; then token by token.
 #include "../support/machine.hpp"
 #include "eigenformer/core/initialize.hpp"
 #include "eigenformer/model/decoders.hpp"
@@ -20,28 +20,76 @@ double layers_flops(const LanguageModelConfig& config, double tokens) {
   return static_cast<double>(config.layers) * tokens * (2 * (projections + feed_forward) + 2 * tokens * width);
 }
 
+const Llama<float>& packed_llama63m() {
+  static const Llama<float> model = [] {
+    Llama<float> made(llama63m());
+    initialize(made, 1);
+    pack(Threads(), made);
+    return made;
+  }();
+  return model;
+}
+
+Tensor<Id, 1> random_tokens(Index count) {
+  Tensor<Id, 1> ids(Shape{count});
+  RandomSequence random(1);
+  std::generate_n(ids.data(), count, [&] { return static_cast<Id>(random.below(8192)); });
+  return ids;
+}
+
+/// What a step reads: every weight but the embedding, and the keys and values of so many tokens.
+double step_bytes(const LanguageModelConfig& config, Index batch, Index context) {
+  const BlockConfig& block = config.block;
+  const Index head_width = block.width / block.heads;
+  return 4.0 * static_cast<double>(parameter_count(packed_llama63m()) - config.vocabulary * block.width + batch * context * config.layers * 2 * block.key_heads * head_width);
+}
+
+/// Steps of `batch` sequences that have `context` tokens already.
+void decode(benchmark::State& state, Index batch, Index context, int threads) {
+  constexpr Index steps = 16;
+  const auto& model = packed_llama63m();
+  const auto ids = random_tokens((std::max)(batch, context));
+  Context ctx{Threads(threads)};
+  auto prefilled = model.start();
+  prefilled.reserve(context + steps);
+  for (Index first = 0; first < context; first += 512) {
+    ctx.reset();
+    const Index counts[] = {(std::min)(Index{512}, context - first)};
+    model.hidden(ctx, {{ids.data() + first, static_cast<std::size_t>(counts[0])}, counts}, prefilled);
+  }
+  prefilled.select(std::vector<Index>(static_cast<std::size_t>(batch), 0));
+  const std::vector<Index> ones(static_cast<std::size_t>(batch), 1);
+  const auto run_once = [&] {
+    auto going = prefilled;
+    for (Index i = 0; i < steps; ++i) {
+      ctx.reset();
+      model.next_logits(ctx, {{ids.data(), ones.size()}, ones}, going);
+    }
+  };
+  run_once();
+  run_bytes(state, static_cast<double>(steps) * step_bytes(llama63m(), batch, context + steps / 2), [&] { return read_bandwidth(threads); }, run_once);
+  state.counters["tokens"] = benchmark::Counter(static_cast<double>(batch * steps), benchmark::Counter::kIsIterationInvariantRate);
+}
+
 const int registered = [] {
-  for (const int threads : {1, 2})
+  for (const int threads : {1, 2}) {
+    for (const Index batch : {1, 16})
+      add(on_threads("decode/llama63m/batch:" + std::to_string(batch), threads), [=](benchmark::State& state) { decode(state, batch, 32, threads); });
+    add(on_threads("decode/llama63m/context:4096", threads), [=](benchmark::State& state) { decode(state, 1, 4096, threads); });
     for (const Index tokens : {128, 512})
       add(on_threads("prefill/llama63m/N:" + std::to_string(tokens), threads), [=](benchmark::State& state) {
-        static const Llama<float> model = [] {
-          Llama<float> made(llama63m());
-          initialize(made, 1);
-          pack(Threads(), made);
-          return made;
-        }();
-        Tensor<Id, 2> ids(Shape{Index{1}, tokens});
-        RandomSequence random(1);
-        std::generate_n(ids.data(), ids.size(), [&] { return static_cast<Id>(random.below(8192)); });
+        const auto& model = packed_llama63m();
+        const auto ids = random_tokens(tokens);
         Context ctx{Threads(threads)};
         const auto run_once = [&] {
           ctx.reset();
-          model.logits(ctx, model.hidden(ctx, {.ids = ids}).slice(1, tokens - 1, 1));
+          model.logits(ctx, model.hidden(ctx, {.ids = {ids.data(), Shape{Index{1}, tokens}}}).slice(1, tokens - 1, 1));
         };
         run_once(), run_once();
         run_flops(state, layers_flops(llama63m(), static_cast<double>(tokens)), threads, run_once);
         state.counters["tokens"] = benchmark::Counter(static_cast<double>(tokens), benchmark::Counter::kIsIterationInvariantRate);
       });
+  }
   return 0;
 }();
 

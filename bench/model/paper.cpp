@@ -1,58 +1,18 @@
 // The paper's base model: its encoder, a whole teacher-forced pass, and a training step.
-#include <cmath>
-
 #include "../support/machine.hpp"
-#include "eigenformer/core/initialize.hpp"
-#include "eigenformer/model/paper.hpp"
-#include "eigenformer/op/weight.hpp"
+#include "base.hpp"
 #include "eigenformer/train/trainer.hpp"
 
 namespace eigenformer::bench {
 namespace {
-
-constexpr Index vocabulary = 32000;
-
-/// FLOPs of linear layers and attention, forward; a multiplication and an addition count as two.
-struct Work {
-  double width, hidden;
-
-  double projections(double rows, double count) const { return 2 * rows * width * width * count; }
-  double attention(double batch, double queries, double keys) const { return 4 * batch * queries * keys * width; }
-  double feed_forward(double rows) const { return 4 * rows * width * hidden; }
-  double encoder_layer(double batch, double tokens) const {
-    return projections(batch * tokens, 4) + attention(batch, tokens, tokens) + feed_forward(batch * tokens);
-  }
-  double decoder_layer(double batch, double tokens, double memory) const {
-    return projections(batch * tokens, 6) + projections(batch * memory, 2) + attention(batch, tokens, tokens) +
-           attention(batch, tokens, memory) + feed_forward(batch * tokens);
-  }
-};
-constexpr Work base{512, 2048};
 
 double whole(Index batch, Index memory, Index tokens) {
   const auto b = static_cast<double>(batch), m = static_cast<double>(memory), n = static_cast<double>(tokens);
   return 6 * (base.encoder_layer(b, m) + base.decoder_layer(b, n, m)) + 2 * b * n * base.width * vocabulary;
 }
 
-Tensor<Id, 2> random_ids(Index batch, Index tokens, std::uint64_t seed) {
-  Tensor<Id, 2> ids(Shape{batch, tokens});
-  RandomSequence random(seed);
-  std::generate_n(ids.data(), ids.size(), [&] { return static_cast<Id>(random.below(vocabulary)); });
-  return ids;
-}
-
 std::string sized(const std::string& name, Index batch, Index tokens, int threads) {
   return on_threads(name + "/base/B:" + std::to_string(batch) + "/N:" + std::to_string(tokens), threads);
-}
-
-const PaperTransformer& packed_base() {
-  static const PaperTransformer model = [] {
-    PaperTransformer made(paper_base(vocabulary));
-    initialize(made, 1);
-    pack(Threads(), made);
-    return made;
-  }();
-  return model;
 }
 
 const int registered = [] {

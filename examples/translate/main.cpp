@@ -18,7 +18,7 @@
 #include "corpus.hpp"
 #include "eigenformer/core/initialize.hpp"
 #include "eigenformer/train/trainer.hpp"
-#include "progress.hpp"
+#include "../support/progress.hpp"
 #include "text.hpp"
 #include "translator.hpp"
 
@@ -36,6 +36,8 @@ struct Options {
   double rate = 0.6, smoothing = 0.1;
   Index seed = 1;
   std::optional<double> require{};  // percent
+
+  Index beams = 1, n_best = 1;
 };
 
 /// As a shell would have to be given it.
@@ -71,7 +73,7 @@ Translator learn(const Options& options, const Corpus& corpus) {
       {.learning_rate = eigenformer::WarmUp{options.sizes.width, options.warm_up, options.rate}, .seed = seed},
       eigenformer::Threads(options.threads));
   Batches batches(translator.vocabulary, corpus.draw, options.batch, seed);
-  Progress progress(options.steps);
+  example::Progress progress(options.steps);
   for (Index step = 0; step < options.steps; ++step) {
     const Batch batch = batches.next();
     trainer.accumulate([&](eigenformer::Context& ctx, const eigenformer::PaperTransformer& model) {
@@ -105,8 +107,8 @@ double test(eigenformer::Context& ctx, const Translator& translator, const std::
   return percent;
 }
 
-/// Standard input to standard output, a line for a line. Lines that have arrived already are translated together.
-void translate_lines(eigenformer::Context& ctx, const Translator& translator) {
+/// Standard input to standard output, a line for a line; or the n best, each with its score and a tab before it. Lines that have arrived already are translated together.
+void translate_lines(eigenformer::Context& ctx, const Translator& translator, Index beams = 1, Index n_best = 1) {
   std::vector<std::string> lines;
   Index number = 0;
   for (std::string line; std::getline(std::cin, line);) {
@@ -119,7 +121,11 @@ void translate_lines(eigenformer::Context& ctx, const Translator& translator) {
                 << " that the training data did not have\n";
     lines.push_back(line);
     if (lines.size() < 500 && std::cin.rdbuf()->in_avail() > 0) continue;
-    for (const std::string& translation : translator(ctx, lines)) std::cout << translation << '\n';
+    for (const auto& translations : translator.n_best(ctx, lines, beams, n_best))
+      for (const auto& [text, score] : translations) {
+        if (n_best > 1) std::cout << score << '\t';
+        std::cout << text << '\n';
+      }
     std::cout.flush();
     lines.clear();
   }
@@ -164,7 +170,7 @@ int translate(const Options& options) {
   const Translator translator = Translator::load(options.model);
   if (isatty(STDIN_FILENO) == 1) std::cerr << "Line by line; Ctrl-D ends:\n";
   eigenformer::Context ctx{eigenformer::Threads(options.threads)};
-  translate_lines(ctx, translator);
+  translate_lines(ctx, translator, options.beams, options.n_best);
   return 0;
 }
 
@@ -215,6 +221,12 @@ int run(int argc, char** argv) {
 
   CLI::App& translating = *app.add_subcommand("translate", "Translate standard input to standard output, line by line");
   common(translating);
+  translating.add_option("--beams", options.beams, "Beams of the search; 1: always the most probable character")
+      ->check(CLI::Range(Index{1}, Index{1000}))
+      ->capture_default_str();
+  translating.add_option("--n-best", options.n_best, "Translations of each line, with their scores; not more than beams")
+      ->check(CLI::Range(Index{1}, Index{1000}))
+      ->capture_default_str();
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.empty() ||
@@ -226,6 +238,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
+  eigenformer::require(options.n_best <= options.beams, "translate", "the best ", options.n_best, " of ", options.beams, " beams");
   if (!options.data.empty() && training.count("--model") == 0)  // not over the model of the numbers
     options.model = std::filesystem::path(options.data).filename().replace_extension("safetensors").string();
   return training.parsed() ? train(options) : translate(options);

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "eigenformer/decode/greedy.hpp"
+#include "eigenformer/decode/beam.hpp"
 #include "eigenformer/io/checkpoint.hpp"
 #include "eigenformer/model/paper.hpp"
 #include "text.hpp"
@@ -43,8 +43,20 @@ struct Translator {
         longest(longest_translation),
         model(sizes.config(vocabulary.size())) {}
 
-  /// One translation for each text. Unknown characters are left out; if nothing is left, nor is there a translation.
-  std::vector<std::string> operator()(eigenformer::Context& ctx, const std::vector<std::string>& texts) const {
+  /// The best translation of each text.
+  std::vector<std::string> operator()(eigenformer::Context& ctx, const std::vector<std::string>& texts, Index beams = 1) const {
+    std::vector<std::string> best;
+    for (auto& translations : n_best(ctx, texts, beams, 1)) best.push_back(std::move(translations[0].text));
+    return best;
+  }
+
+  struct Translation {
+    std::string text;
+    double score = 0;  ///< mean log-probability of its characters and its end
+  };
+  /// The best translations of each text, by beam search; one beam is greedy. Unknown characters are left out; if nothing is left,
+  /// the translation is empty.
+  std::vector<std::vector<Translation>> n_best(eigenformer::Context& ctx, const std::vector<std::string>& texts, Index beams, Index count) const {
     std::vector<std::vector<Id>> sources;
     std::vector<std::size_t> order;  // of those with a source, the shorter first
     for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -55,14 +67,23 @@ struct Translator {
                      [&](std::size_t a, std::size_t b) { return sources[a].size() < sources[b].size(); });
 
     constexpr std::size_t batch = 50;
-    std::vector<std::string> translations(texts.size());
+    std::vector<std::vector<Translation>> translations(texts.size(), std::vector<Translation>(1));
     for (std::size_t begin = 0; begin < order.size(); begin += batch) {
       std::vector<std::vector<Id>> rows;
       for (std::size_t i = begin; i < (std::min)(begin + batch, order.size()); ++i) rows.push_back(sources[order[i]]);
       const Padded source(rows);
-      const auto results = greedy(ctx, model, source.ids, source.lengths,
-                                  {.begin = Vocabulary::begin, .end = Vocabulary::end, .max_tokens = longest + 1});
-      for (std::size_t i = 0; i < results.size(); ++i) translations[order[begin + i]] = vocabulary.decode(results[i]);
+      const auto results = eigenformer::beam_search(ctx, model, source.ids, source.lengths,
+                                                    {.max_tokens = longest + 1,
+                                                     .ends = {Vocabulary::end},
+                                                     .begin = Vocabulary::begin,
+                                                     .beams = beams,
+                                                     .n_best = count,
+                                                     .penalty = eigenformer::LengthPenalty::power});
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        auto& found = translations[order[begin + i]];
+        found.clear();
+        for (const auto& hypothesis : results[i]) found.push_back({vocabulary.decode(hypothesis.tokens), hypothesis.normalized});
+      }
     }
     return translations;
   }

@@ -9,7 +9,7 @@
 
 #include "eigenformer/train/trainer.hpp"
 
-namespace translate {
+namespace example {
 
 class Progress {
  public:
@@ -47,4 +47,4 @@ class Progress {
   Clock::time_point start_ = Clock::now(), shown_ = start_;
 };
 
-}  // namespace translate
+}  // namespace example

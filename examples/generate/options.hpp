@@ -1,0 +1,22 @@
+// What examples/generate is asked for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "eigenformer/core/scalar.hpp"
+
+namespace generating {
+
+using eigenformer::Id;
+using eigenformer::Index;
+
+struct Options {
+  std::string model, tokenizer, prompt;
+  Index tokens = 256, beams = 1;
+  double temperature = 0, top_p = 1;
+  int threads = 0;
+  std::uint64_t seed = 1;
+};
+
+}  // namespace generating

@@ -1,0 +1,137 @@
+// Learns to write like a text: a small decoder of LLaMA's kind on bytes; by default, on the headers of this library. What it has
+// learned is a folder in the layout of Hugging Face, for examples/generate.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <string>
+#include <utility>
+
+#include "../support/progress.hpp"
+#include "eigenformer/core/initialize.hpp"
+#include "eigenformer/decode/generate.hpp"
+#include "eigenformer/model/decoders.hpp"
+#include "eigenformer/op/cross_entropy.hpp"
+#include "eigenformer/pretrained/hugging_face.hpp"
+#include "eigenformer/text/byte_alphabet.hpp"
+#include "eigenformer/train/trainer.hpp"
+#include "text.hpp"
+
+namespace train_lm {
+namespace {
+
+using namespace eigenformer;
+
+struct Options {
+  std::string text;  // file, or the headers
+  std::filesystem::path folder = "train_lm";
+  Index steps = 600, batch = 8, context = 256, width = 128, hidden = 344, layers = 4, heads = 4;
+  double rate = 2e-3;
+  std::uint64_t seed = 1;
+  int threads = 0;
+};
+
+/// Rises for a tenth of the steps, then falls along a cosine to a tenth of its height.
+double rate_of(const Options& options, Index step) {
+  const double rise = std::max(1.0, static_cast<double>(options.steps) / 10), at = static_cast<double>(step);
+  if (at < rise) return options.rate * at / rise;
+  const double done = (at - rise) / std::max(1.0, static_cast<double>(options.steps) - rise);
+  return options.rate * (0.55 + 0.45 * std::cos(std::numbers::pi * done));
+}
+
+Loss loss_of(Context& ctx, const Llama<float>& model, const Batch& batch) { return op::cross_entropy(ctx, model(ctx, {.ids = batch.ids}), batch.expected); }
+
+double validate(Context& ctx, const Llama<float>& model, const Batch& batch) {
+  const auto scratch = ctx.scratch();
+  const Loss loss = loss_of(ctx, model, batch);
+  return loss.sum[0] / static_cast<double>(loss.tokens);
+}
+
+/// The vocabulary as files that GPT-2's tokenizers read: bytes without merges.
+void save_vocabulary(const std::filesystem::path& folder) {
+  nlohmann::json pieces;
+  for (Id id = 0; id < 256; ++id) pieces[to_byte_characters(std::string(1, static_cast<char>(static_cast<unsigned char>(id))))] = id;
+  pieces["<|endoftext|>"] = begin_of_text;
+  detail::replace_text(folder / "vocab.json", pieces.dump() + "\n");
+  detail::replace_text(folder / "merges.txt", "#version: 0.2\n");
+  const nlohmann::json marks{{"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}, {"tokenizer_class", "GPT2Tokenizer"}};
+  detail::replace_text(folder / "tokenizer_config.json", marks.dump(2) + "\n");
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  CLI::App app("Learns to write like a text.", "train_lm");
+  app.add_option("TEXT_FILE", options.text, "The text; default: the headers of eigenformer")->check(CLI::ExistingFile);
+  app.add_option("--folder", options.folder, "What it learns is saved here")->capture_default_str();
+  const auto option = [&](const char* name, auto& value, const char* what, const CLI::Validator& valid) { app.add_option(name, value, what)->check(valid)->capture_default_str(); };
+  const CLI::Range counts(Index{1}, Index{1'000'000'000}), sizes(Index{1}, Index{1} << 16);
+  option("--steps", options.steps, "Steps of the optimizer", counts);
+  option("--batch", options.batch, "Windows of text in a step", sizes);
+  option("--context", options.context, "Bytes of a window", sizes);
+  option("--width", options.width, "Width of the model", sizes);
+  option("--hidden", options.hidden, "Hidden width of the feed-forward layers", sizes);
+  option("--layers", options.layers, "Layers", CLI::Range(Index{1}, Index{1000}));
+  option("--heads", options.heads, "Attention heads; they divide the width", sizes);
+  option("--rate", options.rate, "The highest learning rate", CLI::Range(0.0, 1.0));
+  option("--seed", options.seed, "Seed of weights and windows", CLI::NonNegativeNumber);
+  option("--threads", options.threads, "Threads; 0: all", CLI::Range(0, 1024));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+
+  const std::string text = options.text.empty() ? read_files(EIGENFORMER_HEADERS, ".hpp") : read_file(options.text);
+  const std::size_t held_out = text.size() / 20;  // the end is for validation
+  const Windows training(std::string_view(text).substr(0, text.size() - held_out), options.context), rest(std::string_view(text).substr(text.size() - held_out), options.context);
+  const Batch validation = rest.spread(16);
+  Llama<float> initial({.vocabulary = vocabulary, .layers = options.layers,
+                        .block = {.width = options.width, .hidden = options.hidden, .heads = options.heads, .dropout = 0, .attention_bias = false, .norm_epsilon = 1e-5}});
+  initialize(initial, options.seed);
+  std::printf("Learning to write like %s, %zu bytes.\n", options.text.empty() ? "eigenformer's headers" : options.text.c_str(), text.size());
+  std::printf("%td parameters: %td layers, width %td, hidden %td, %td heads, windows of %td bytes\n", parameter_count(initial), options.layers, options.width, options.hidden,
+              options.heads, options.context);
+
+  Trainer trainer(std::move(initial), {.adam = {.beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1}, .learning_rate = [&](Index step) { return rate_of(options, step); }, .clip = 1.0},
+                  Threads(options.threads));
+  const PretrainedFacts facts{.begin = begin_of_text, .ends = {begin_of_text}, .longest = options.context};
+  Context ctx{Threads(options.threads)};
+  RandomSequence random(options.seed, 1);
+  example::Progress progress(options.steps);
+  for (Index step = 1; step <= options.steps; ++step) {
+    const Batch batch = training.random(random, options.batch);
+    trainer.accumulate([&](Context& recording, const Llama<float>& model) { return loss_of(recording, model, batch); });
+    progress.show(trainer.step(), options.batch * options.context);
+    if (step * 5 / options.steps == (step - 1) * 5 / options.steps && step != options.steps) continue;
+    const auto sample = generate(ctx, trainer.model, {{begin_of_text}}, {.max_tokens = 120, .sampling = Sampling{.temperature = 0.7, .seed = options.seed}});
+    std::string written;
+    for (const Id id : sample[0].tokens) written += id < 256 ? static_cast<char>(static_cast<unsigned char>(id)) : '|';
+    std::printf("\nvalidation loss %.3f per byte. It writes:\n%s\n\n", validate(ctx, trainer.model, validation), written.c_str());
+  }
+
+  save_hugging_face(options.folder, trainer.model, facts);
+  save_vocabulary(options.folder);
+  const auto loaded = load_hugging_face<Llama<float>>(options.folder);
+  std::printf("Saved to %s; loaded again, its validation loss is %.3f. To let it write:\n  generate %s --prompt '// ' --temperature 0.7\n", options.folder.c_str(),
+              validate(ctx, loaded.model, validation), options.folder.c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace train_lm
+
+int main(int argc, char** argv) {
+  try {
+    return train_lm::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fflush(stdout);
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}
