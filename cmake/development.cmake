@@ -5,6 +5,7 @@ option(EIGENFORMER_BUILD_BENCH "Build the benchmarks" ON)
 option(EIGENFORMER_BUILD_EXAMPLES "Build the examples" ON)
 option(EIGENFORMER_NATIVE "Build our own programs for this machine" ON)
 option(EIGENFORMER_SANITIZE "Build our own programs with the address and undefined-behaviour sanitizers" OFF)
+option(EIGENFORMER_HEADERS_ALONE "Compile each header alone, with the tests" ON)
 option(EIGENFORMER_WERROR "Warnings are errors in our own programs" OFF)
 
 get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)

@@ -65,9 +65,10 @@ class KvCache {
     selected_.resize(which.size());
     for (std::size_t i = 0; i < which.size(); ++i) selected_[i] = sequences_[static_cast<std::size_t>(which[i])];
     std::swap(selected_, sequences_);
-    for (Sequence& old : selected_)
+    for (Sequence& old : selected_) {
       for (auto& block : old.blocks) release(block);
-    selected_.clear();
+      old.blocks.clear();
+    }
   }
 
   /// Appends counts[s] tokens to each sequence: keys, which are multiplied by `scale`, and values (1, tokens of all, K, E), one
