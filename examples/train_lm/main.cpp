@@ -58,10 +58,10 @@ void save_vocabulary(const std::filesystem::path& folder) {
   nlohmann::json pieces;
   for (Id id = 0; id < 256; ++id) pieces[to_byte_characters(std::string(1, static_cast<char>(static_cast<unsigned char>(id))))] = id;
   pieces["<|endoftext|>"] = begin_of_text;
-  detail::replace_text(folder / "vocab.json", pieces.dump() + "\n");
-  detail::replace_text(folder / "merges.txt", "#version: 0.2\n");
+  replace_text_file("train_lm", folder / "vocab.json", pieces.dump() + "\n");
+  replace_text_file("train_lm", folder / "merges.txt", "#version: 0.2\n");
   const nlohmann::json marks{{"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}, {"tokenizer_class", "GPT2Tokenizer"}};
-  detail::replace_text(folder / "tokenizer_config.json", marks.dump(2) + "\n");
+  replace_text_file("train_lm", folder / "tokenizer_config.json", marks.dump(2) + "\n");
 }
 
 int run(int argc, char** argv) {

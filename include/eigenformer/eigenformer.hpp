@@ -114,6 +114,7 @@
 #include "eigenformer/version.hpp"
 #if __has_include(<nlohmann/json.hpp>)
 #include "eigenformer/io/checkpoint.hpp"
+#include "eigenformer/io/replace_file.hpp"
 #include "eigenformer/io/safetensors.hpp"
 #include "eigenformer/io/safetensors_header.hpp"
 #include "eigenformer/pretrained/bart.hpp"
@@ -124,6 +125,7 @@
 #include "eigenformer/pretrained/hugging_face.hpp"
 #include "eigenformer/pretrained/llama.hpp"
 #include "eigenformer/pretrained/llama2c.hpp"
+#include "eigenformer/pretrained/name_table.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
 #include "eigenformer/pretrained/t5.hpp"
 #endif

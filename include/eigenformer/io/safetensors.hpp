@@ -14,7 +14,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <random>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -26,6 +25,7 @@
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/core/view.hpp"
+#include "eigenformer/io/replace_file.hpp"
 #include "eigenformer/io/safetensors_header.hpp"
 
 namespace eigenformer {
@@ -84,6 +84,29 @@ class Safetensors {
       using S = decltype(element);
       if constexpr (detail::reads_as<T, S>)
         for (Index i = 0; i < rows.extent(0); ++i) read_row<S>(name, rows.row(i), rows.width());
+    });
+  }
+
+  /// Reads a tensor of reals as `rows` rows, a lot at a time: f(first row, lot (n, width)). A lot is all the memory it takes.
+  template <class T, class F>
+  void read_rows(std::string_view name, Index rows, F&& f) {
+    const StoredTensor& stored = readable<T>(name);
+    Index count = 1;
+    for (const Index extent : stored.shape) count *= extent;
+    if (count == 0) return;
+    check(rows > 0 && count % rows == 0, detail::tensor_text(name), " is of shape ", detail::shape_text(stored.shape), ", not ", rows, " rows");
+    const Index width = count / rows, lot = (std::min)(rows, (std::max)(Index{16}, Index{16384} / width));
+    Tensor<T, 2> values(Shape{lot, width});
+    detail::with_stored_type(stored.dtype, [&](auto element) {
+      using S = decltype(element);
+      if constexpr (detail::reads_as<T, S>)
+        for (Index first = 0; first < rows; first += lot) {
+          const Index now = (std::min)(lot, rows - first);
+          stream_->clear();  // f may have read elsewhere
+          stream_->seekg(static_cast<std::streamoff>(data_ + stored.begin) + static_cast<std::streamoff>(first * width) * static_cast<std::streamoff>(sizeof(S)));
+          read_row<S>(name, values.data(), now * width);
+          f(first, ConstView<T, 2>(values.data(), Shape<2>{now, width}));
+        }
     });
   }
 
@@ -197,29 +220,20 @@ class SafetensorsWriter {
     items_.emplace(name, std::move(item));
   }
 
-  /// Writes to a temporary file beside `path` and renames it: a failure is an Error, leaves nothing behind, and leaves a
-  /// file that was there as it was.
+  /// As replace_file() does: a failure is an Error, and leaves a file that was there as it was.
   void write(const std::filesystem::path& path) const {
     std::vector<const Named*> order;  // the widest elements first: then every tensor is aligned
     for (const Named& item : items_) order.push_back(&item);
     std::stable_sort(order.begin(), order.end(), [](const Named* a, const Named* b) { return a->second.width > b->second.width; });
     const std::string header = header_of(order, path);
 
-    const Temporary temporary(path);
-    {
-      std::ofstream file(temporary.path, std::ios::binary | std::ios::trunc);
-      require(file.good(), "safetensors", path.string(), ": cannot create a file there");
+    replace_file("safetensors", path, [&](std::ostream& file) {
       char length[8];
       for (int i = 0; i < 8; ++i) length[i] = static_cast<char>(static_cast<std::uint64_t>(header.size()) >> 8 * i & 0xff);
       file.write(length, 8);
       file.write(header.data(), static_cast<std::streamsize>(header.size()));
       for (const Named* item : order) item->second.write(file);
-      file.close();
-      require(file.good(), "safetensors", path.string(), ": cannot be written, perhaps for lack of space");
-    }
-    std::error_code error;
-    std::filesystem::rename(temporary.path, path, error);
-    require(!error, "safetensors", path.string(), ": cannot be replaced: ", error.message());
+    });
   }
 
  private:
@@ -231,21 +245,6 @@ class SafetensorsWriter {
     std::function<void(std::ostream&)> write;
   };
   using Named = std::pair<const std::string, Item>;
-
-  struct Temporary {
-    std::filesystem::path path;
-
-    explicit Temporary(std::filesystem::path beside) : path(std::move(beside)) {
-      std::random_device random;
-      path += detail::concatenate(".", random(), random(), ".tmp");
-    }
-    ~Temporary() {
-      std::error_code ignored;
-      std::filesystem::remove(path, ignored);  // gone already if it was renamed
-    }
-    Temporary(const Temporary&) = delete;
-    Temporary& operator=(const Temporary&) = delete;
-  };
 
   std::string header_of(const std::vector<const Named*>& order, const std::filesystem::path& path) const {
     std::string header = "{";

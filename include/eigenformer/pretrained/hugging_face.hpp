@@ -180,7 +180,7 @@ void save_hugging_face(const std::filesystem::path& folder, const Model& model, 
     std::filesystem::create_directories(folder, error);
     require(!error, "pretrained", folder.string(), ": cannot be created: ", error.message());
     parts.write(weights);
-    detail::replace_text(description, json.dump(2) + "\n");
+    replace_text_file("pretrained", description, json.dump(2) + "\n");
   };
   save_as(typename detail::FamiliesOf<Model>::type{});
 }

@@ -13,6 +13,7 @@
 #include "eigenformer/layer/position/rotary.hpp"
 #include "eigenformer/layer/position/sinusoidal.hpp"
 #include "eigenformer/pretrained/checkpoint_files.hpp"
+#include "eigenformer/pretrained/name_table.hpp"
 
 namespace eigenformer {
 
