@@ -126,6 +126,24 @@ TEST(KvCache, ForksShare) {
   EXPECT_LE(run.cache.bytes(), one + 2 * block) << "blocks are used again";
 }
 
+// Two queries after three keys that the cache has, all scores 0, values 1 … 5: the last query sees all (bottom-right).
+TEST(KvCache, AlignsBottomRight) {
+  Context ctx;
+  KvCache<float> cache(2);
+  const std::vector<Index> before{3, 0}, now{2, 2};
+  Tensor<float, 4> zeros(Shape{1, 4, 1, 1}), values(Shape{1, 4, 1, 1});
+  const auto put = [&](std::initializer_list<float> list, const std::vector<Index>& counts) {
+    const auto count = static_cast<Index>(list.size());
+    std::copy(list.begin(), list.end(), values.data());
+    cache.append(ctx.threads, zeros.view().slice(1, 0, count), std::as_const(values).view().slice(1, 0, count), counts, 1);
+  };
+  put({1, 2, 3}, before);
+  put({4, 5, 7, 9}, now);
+  const auto y = op::cached_attention<float>(ctx, zeros, cache.view(ctx, now), 1, {.causal = true});
+  const float want[] = {2.5F, 3, 7, 8};  // the other sequence has its own length
+  for (Index i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(y(0, i, 0, 0), want[i]);
+}
+
 // By hand: one head of width 3 in whole vectors of 16 bytes or more; a token is a key and a value.
 TEST(KvCache, SaysItsMemory) {
   constexpr auto lanes = static_cast<std::size_t>(kernel::Vec<float>::lanes);

@@ -293,9 +293,38 @@ TEST(RotaryPadding, IsHarmless) {
   }
 }
 
+/// Prompts of 3 and 5 tokens, then three steps: their tokens stand at 0, 1, 2, then 3, 4, 5, and at 0 … 4, then 5, 6, 7.
+template <class Model>
+void expect_own_positions(const LanguageModelConfig& config) {
+  Model model(config);
+  randomize(model, 1);
+  const auto ids = random_ids(Shape{2, 8}, 0, family_vocabulary, 4);
+  Context ctx;
+  auto state = model.start(2);
+  std::vector<Id> next;
+  const std::vector<Index> prompts{3, 5}, ones{1, 1};
+  for (Index b = 0; b < 2; ++b) next.insert(next.end(), &ids(b, 0), &ids(b, 0) + prompts[static_cast<std::size_t>(b)]);
+  auto logits = model.next_logits(ctx, {next, prompts}, state);
+  for (Index step = 0;; ++step) {
+    for (Index b = 0; b < 2; ++b) {
+      const Index length = prompts[static_cast<std::size_t>(b)] + step;
+      ASSERT_EQ(state.length(b), length);
+      const auto alone = model(ctx, {.ids = Tensor<Id, 2>(ids.view().slice(0, b, 1).slice(1, 0, length))});
+      EXPECT_TRUE(identical(logits[b], alone[0][length - 1])) << "sequence " << b << ", step " << step;
+    }
+    if (step == 3) break;
+    next = {ids(0, 3 + step), ids(1, (5 + step) % 8)};
+    logits = model.next_logits(ctx, {next, ones}, state);
+  }
+}
+
 TEST(LeftPadding, IsHarmless) {
   expect_left_padding_harmless<Gpt2<float>>(small_decoder());
   expect_left_padding_harmless<Llama<float>>(small_llama());
+}
+TEST(LeftPadding, IsNotNeeded) {
+  expect_own_positions<Gpt2<float>>(small_decoder());
+  expect_own_positions<Llama<float>>(small_llama());
 }
 
 template <class T>
