@@ -22,6 +22,7 @@ foreach(name ${exports})
   export(EXPORT ${name} NAMESPACE eigenformer:: FILE "${PROJECT_BINARY_DIR}/${name}.cmake")
 endforeach()
 
+configure_file(cmake/sentencepiece.cmake sentencepiece.cmake COPYONLY)  # for those who use the build tree
 configure_package_config_file(cmake/eigenformer-config.cmake.in eigenformer-config.cmake
   INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(eigenformer-config-version.cmake
@@ -29,4 +30,5 @@ write_basic_package_version_file(eigenformer-config-version.cmake
 install(FILES
   "${PROJECT_BINARY_DIR}/eigenformer-config.cmake"
   "${PROJECT_BINARY_DIR}/eigenformer-config-version.cmake"
+  cmake/sentencepiece.cmake
   DESTINATION ${package_dir})

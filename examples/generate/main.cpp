@@ -30,17 +30,22 @@ using namespace eigenformer;
 std::unique_ptr<Tokenizer> find_tokenizer(const Options& options) {
   if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer);
   const std::filesystem::path model = options.model;
-  if (std::filesystem::is_directory(model)) return load_tokenizer(model);
+  if (std::filesystem::is_directory(model)) try {
+      return load_tokenizer(model);
+    } catch (const Error& error) {
+      fail("generate", "say which tokenizer with --tokenizer: ", error.what());
+    }
   std::vector<std::filesystem::path> found;
   for (const auto& entry : std::filesystem::directory_iterator(model.has_parent_path() ? model.parent_path() : "."))
     if (entry.path().filename() == "tokenizer.bin" || (entry.path().filename().string().starts_with("tok") && entry.path().extension() == ".bin")) found.push_back(entry.path());
+  require(!found.empty(), "generate", "there is no vocabulary (tok….bin) beside ", options.model, ": say where with --tokenizer");
   require(found.size() == 1, "generate", found.size(), " vocabularies (tok….bin) beside ", options.model, ": say which with --tokenizer");
   return load_tokenizer(found[0]);
 }
 
 void print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  require(written, "generate", "cannot write the text");
 }
 
 /// The text as it comes, and its speed.
@@ -59,7 +64,7 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
     if (const auto last = tokenizer.end(); last && (prompt.empty() || prompt.back() != *last)) prompt.push_back(*last);
     require(!prompt.empty(), "generate", "this model needs a source");
     begin = facts.decoder_begin ? facts.decoder_begin : facts.begin;
-    require(begin.has_value(), "generate", options.model, " does not say which token the decoder begins with");
+    require(begin.has_value(), "generate", options.model, " does not say which token the decoder begins with (decoder_start_token_id)");
   }
   for (const Id id : prompt)
     require(id < static_cast<Id>(model.embedding.weight.extent(0)), "generate", "token ", id, " of this tokenizer is not in the model's vocabulary of ", model.embedding.weight.extent(0));
@@ -115,22 +120,25 @@ int run(int argc, char** argv) {
   Options options;
   CLI::App app("Continues a text with a model that someone has trained; or says what an encoder-decoder makes of it.", "generate");
   app.add_option("MODEL", options.model, "A folder with config.json and model.safetensors, or a llama2.c file (.bin)")->required()->check(CLI::ExistingPath);
-  app.add_option("--prompt", options.prompt, "The text to continue, or the source");
+  app.add_option("--prompt", options.prompt, "The text to continue, or the source; default: none, a text from its begin");
   app.add_option("--tokens", options.tokens, "At most so many new tokens")->check(CLI::Range(Index{0}, Index{1} << 30))->capture_default_str();
-  app.add_option("--temperature", options.temperature, "Of drawing; 0: always the most probable token")->check(CLI::Range(0.0, 100.0))->capture_default_str();
-  app.add_option("--top-p", options.top_p, "Draw from the most probable tokens of this mass")->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  app.add_option("--beams", options.beams, "Beam search with so many beams")->check(CLI::Range(Index{1}, Index{1000}))->capture_default_str();
+  const auto* const temperature = app.add_option("--temperature", options.temperature, "Tokens are drawn, the flatter the higher; 0: always the most probable one")
+                                      ->check(CLI::Range(0.0, 100.0))->capture_default_str();
+  const auto* const top_p = app.add_option("--top-p", options.top_p, "Draw from the most probable tokens of this mass; temperature is 1 then, if not given")
+                                ->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  app.add_option("--beams", options.beams, "Beam search with so many beams: the text comes at the end")->check(CLI::Range(Index{1}, Index{1000}))->capture_default_str();
   app.add_option("--threads", options.threads, "Threads; 0: all")->check(CLI::Range(0, 1024))->capture_default_str();
-  app.add_option("--seed", options.seed, "Of drawing")->capture_default_str();
+  app.add_option("--seed", options.seed, "Another seed draws another text")->check(CLI::NonNegativeNumber)->capture_default_str();
   app.add_option("--tokenizer", options.tokenizer, "A folder, or a .json, .model or .bin file; default: the one beside the model")->check(CLI::ExistingPath);
   try {
     app.parse(argc, argv);
-    if (options.beams > 1 && options.temperature > 0) throw CLI::ValidationError("--beams", "beams are not drawn: leave out --temperature");
+    if (top_p->count() > 0 && temperature->count() == 0) options.temperature = 1;
+    if (options.beams > 1 && options.temperature > 0) throw CLI::ValidationError("--beams", "beams are not drawn: leave out --temperature and --top-p");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
-  const auto tokenizer = find_tokenizer(options);
   auto loaded = load_pretrained(options.model);
+  const auto tokenizer = find_tokenizer(options);
   std::visit(
       [&](auto& model) {
         if constexpr (requires { typename std::remove_reference_t<decltype(model)>::State; }) run(options, model, loaded.facts, *tokenizer);

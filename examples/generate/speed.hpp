@@ -37,9 +37,9 @@ inline double read_bandwidth(const eigenformer::Threads& threads) {
 
 /// To standard error. The first token is the prompt's; a step reads so many bytes.
 inline void report(Index prompt, double prompt_seconds, Index steps, double step_seconds, double step_bytes, double bandwidth) {
-  std::fprintf(stderr, "prompt: %td tokens, %.0f tokens/s", prompt, static_cast<double>(prompt) / prompt_seconds);
+  std::fprintf(stderr, "prompt: %td token%s, %.0f tokens/s", prompt, prompt == 1 ? "" : "s", static_cast<double>(prompt) / prompt_seconds);
   if (steps > 0) {
-    std::fprintf(stderr, "; then %td tokens, %.0f tokens/s", steps, static_cast<double>(steps) / step_seconds);
+    std::fprintf(stderr, "; then %td token%s, %.0f tokens/s", steps, steps == 1 ? "" : "s", static_cast<double>(steps) / step_seconds);
     if (step_bytes > 0) std::fprintf(stderr, ", %.2f of the memory bandwidth", step_bytes * static_cast<double>(steps) / step_seconds / bandwidth);
   }
   std::fprintf(stderr, "\n");

@@ -107,7 +107,7 @@ double test(eigenformer::Context& ctx, const Translator& translator, const std::
   return percent;
 }
 
-/// Standard input to standard output, a line for a line; or the n best, each with its score and a tab before it. Lines that have arrived already are translated together.
+/// Standard input to standard output, a line for a line; or the n best, each after its line's number, a tab, its score, and a tab. Lines that have arrived already are translated together.
 void translate_lines(eigenformer::Context& ctx, const Translator& translator, Index beams = 1, Index n_best = 1) {
   std::vector<std::string> lines;
   Index number = 0;
@@ -121,11 +121,14 @@ void translate_lines(eigenformer::Context& ctx, const Translator& translator, In
                 << " that the training data did not have\n";
     lines.push_back(line);
     if (lines.size() < 500 && std::cin.rdbuf()->in_avail() > 0) continue;
-    for (const auto& translations : translator.n_best(ctx, lines, beams, n_best))
+    Index line_number = number - static_cast<Index>(lines.size());
+    for (const auto& translations : translator.n_best(ctx, lines, beams, n_best)) {
+      ++line_number;
       for (const auto& [text, score] : translations) {
-        if (n_best > 1) std::cout << score << '\t';
+        if (n_best > 1) std::cout << line_number << '\t' << score << '\t';
         std::cout << text << '\n';
       }
+    }
     std::cout.flush();
     lines.clear();
   }
@@ -224,7 +227,7 @@ int run(int argc, char** argv) {
   translating.add_option("--beams", options.beams, "Beams of the search; 1: always the most probable character")
       ->check(CLI::Range(Index{1}, Index{1000}))
       ->capture_default_str();
-  translating.add_option("--n-best", options.n_best, "Translations of each line, with their scores; not more than beams")
+  translating.add_option("--n-best", options.n_best, "So many translations of each line, the best first; from 2 on, each after the number of its line and its mean log-probability, with tabs")
       ->check(CLI::Range(Index{1}, Index{1000}))
       ->capture_default_str();
 
@@ -238,7 +241,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
-  eigenformer::require(options.n_best <= options.beams, "translate", "the best ", options.n_best, " of ", options.beams, " beams");
+  eigenformer::require(options.n_best <= options.beams, "translate", "--n-best ", options.n_best, " needs --beams ", options.n_best, " or more");
   if (!options.data.empty() && training.count("--model") == 0)  // not over the model of the numbers
     options.model = std::filesystem::path(options.data).filename().replace_extension("safetensors").string();
   return training.parsed() ? train(options) : translate(options);

@@ -12,6 +12,7 @@
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/model/encoder_decoder.hpp"
 #include "eigenformer/train/trainer.hpp"
+#include "support/error.hpp"
 #include "support/tensors.hpp"
 
 namespace eigenformer::test {
@@ -163,4 +164,19 @@ TEST(DecodeModels, CopyOnceTheyHaveLearntTo) {
 }
 
 }  // namespace
+// Positions that a model has not got are missed before it runs, not in the middle of a text.
+TEST(DecodeModels, RoomForAllTokens) {
+  Gpt2<float> model({.vocabulary = 7, .longest = 6, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
+  randomize(model, 1);
+  Context ctx;
+  Index shown = 0;
+  const auto show = [&](Index, Id) { return ++shown > 0; };
+  EXPECT_EQ(generate(ctx, model, {{1, 2}}, {.max_tokens = 5, .on_token = show})[0].tokens.size(), 5u);
+  EXPECT_EQ(shown, 5);
+  EXPECT_EQ(error_of([&] { generate(ctx, model, {{1}, {1, 2}}, {.max_tokens = 6, .on_token = show}); }),
+            "[decode] text 1: 2 tokens and 6 more are too many for the model's 6 positions");
+  EXPECT_EQ(error_of([&] { beam_search(ctx, model, {{1, 2}}, {.max_tokens = 6}); }), "[decode] text 0: 2 tokens and 6 more are too many for the model's 6 positions");
+  EXPECT_EQ(shown, 5);
+}
+
 }  // namespace eigenformer::test

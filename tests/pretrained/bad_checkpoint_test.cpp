@@ -217,7 +217,7 @@ TEST(BadCheckpoint, TextsThatAreNoConfig) {
   EXPECT_EQ(refusal(std::string("{}\0", 3)), "[pretrained] memory/config.json: contains a NUL byte");
   EXPECT_EQ(refusal("{\"a\": " + std::string(1000000, '[')), "[pretrained] memory/config.json: is nested more than 16 deep");
   const TemporaryFolder folder;
-  expect_contains(error_of([&] { load_pretrained<float>(folder / "none"); }), "config.json: there is no such file");
+  expect_contains(error_of([&] { load_pretrained<float>(folder / "none"); }), "none: there is no such file or folder");
   write_file(folder / "x.txt", "");
   expect_contains(error_of([&] { load_pretrained<float>(folder / "x.txt"); }), "x.txt: is neither a folder nor a llama2.c file (.bin)");
 }

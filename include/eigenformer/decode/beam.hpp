@@ -275,6 +275,7 @@ std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& mode
   detail::check(ctx, config, prompts.size());
   const auto texts = detail::texts_of(prompts, config.begin, config.max_tokens);
   if (prompts.empty() || config.max_tokens == 0) return std::vector<std::vector<Hypothesis>>(prompts.size(), std::vector<Hypothesis>(1));
+  detail::check_room(model, texts, config.max_tokens);
   return detail::beam_search_from(ctx, model, model.start(static_cast<Index>(prompts.size())), texts, config);
 }
 
@@ -286,6 +287,7 @@ std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& mode
   require(config.begin.has_value(), "beam_search", "an encoder–decoder needs a begin token");
   const auto texts = detail::texts_of(std::vector<std::vector<Id>>(sentences), config.begin, config.max_tokens);
   if (sentences == 0 || config.max_tokens == 0) return std::vector<std::vector<Hypothesis>>(sentences, std::vector<Hypothesis>(1));
+  detail::check_room(model, texts, config.max_tokens);
   const auto memory = ctx.scratch();
   return detail::beam_search_from(ctx, model, model.start(ctx, source, lengths), texts, config);
 }

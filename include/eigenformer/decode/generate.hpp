@@ -19,7 +19,7 @@
 namespace eigenformer {
 
 struct GenerateConfig {
-  Index max_tokens = 100;                            ///< at most so many per sequence, an end token included
+  Index max_tokens = 100;                            ///< at most so many per sequence, an end token included; learned positions must reach so far
   Index min_tokens = 0;                              ///< at least so many before an end
   std::vector<Id> ends{};                            ///< any of them ends a sequence
   std::optional<Id> begin{};                         ///< comes before every prompt; encoder–decoders need it
@@ -168,6 +168,7 @@ std::vector<Generated> generate(Context& ctx, const Model& model, const std::vec
   detail::check(ctx, config, prompts.size());
   auto texts = detail::texts_of(prompts, config.begin, config.max_tokens);
   if (prompts.empty() || config.max_tokens == 0) return std::vector<Generated>(prompts.size());
+  detail::check_room(model, texts, config.max_tokens);
   return detail::generate_from(ctx, model, model.start(static_cast<Index>(prompts.size())), std::move(texts), config);
 }
 
@@ -179,6 +180,7 @@ std::vector<Generated> generate(Context& ctx, const Model& model, ConstView<Id, 
   require(config.begin.has_value(), "generate", "an encoder–decoder needs a begin token");
   auto texts = detail::texts_of(std::vector<std::vector<Id>>(sequences), config.begin, config.max_tokens);
   if (sequences == 0 || config.max_tokens == 0) return std::vector<Generated>(sequences);
+  detail::check_room(model, texts, config.max_tokens);
   const auto memory = ctx.scratch();
   return detail::generate_from(ctx, model, model.start(ctx, source, lengths), std::move(texts), config);
 }

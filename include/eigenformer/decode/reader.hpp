@@ -70,6 +70,19 @@ inline std::vector<std::vector<Id>> texts_of(const std::vector<std::vector<Id>>&
   return texts;
 }
 
+/// Throws if the model has not got positions for so many tokens more: the last one needs none.
+template <class Model>
+void check_room(const Model& model, const std::vector<std::vector<Id>>& texts, Index max_tokens) {
+  const auto check = [&](const auto& position) {
+    if constexpr (requires { position.longest(); })
+      for (std::size_t i = 0; i < texts.size(); ++i)
+        require(max_tokens - 1 <= position.longest() - static_cast<Index>(texts[i].size()), "decode", "text ", i, ": ", texts[i].size(), " tokens and ", max_tokens,
+                " more are too many for the model's ", position.longest(), " positions");
+  };
+  if constexpr (requires { model.target_position; }) check(model.target_position);
+  else if constexpr (requires { model.position; }) check(model.position);
+}
+
 /// The state's memory for texts of at most so many tokens more.
 template <class State>
 void reserve(State& state, const std::vector<std::vector<Id>>& texts, Index max_tokens) {

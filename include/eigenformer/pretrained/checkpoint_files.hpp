@@ -80,6 +80,7 @@ class CheckpointFiles {
     const std::filesystem::path whole = folder / "model.safetensors", index = folder / "model.safetensors.index.json";
     const std::filesystem::path generation = folder / "generation_config.json";
     std::error_code ignored;
+    require(std::filesystem::is_directory(folder, ignored), "pretrained", folder.string(), ": is not a folder (load_pretrained reads llama2.c files, too)");
     config_ = read_text(folder / "config.json", 16);
     if (std::filesystem::exists(generation, ignored)) generation_ = detail::ConfigFile(read_text(generation, 16), generation.string());
     if (std::filesystem::exists(whole, ignored)) {

@@ -139,6 +139,7 @@ AnyPretrained<T> load_pretrained(CheckpointFiles& files, const PretrainedOptions
 template <Real T = float>
 AnyPretrained<T> load_pretrained(const std::filesystem::path& path, const PretrainedOptions& options = {}) {
   std::error_code ignored;
+  require(std::filesystem::exists(path, ignored), "pretrained", path.string(), ": there is no such file or folder");
   if (std::filesystem::is_regular_file(path, ignored)) {
     require(path.extension() == ".bin", "pretrained", path.string(), ": is neither a folder nor a llama2.c file (.bin)");
     auto one = load_llama2c<T>(path);
