@@ -70,6 +70,10 @@ if(CASE STREQUAL "installed")
   install_to("${prefix}")
   consume_version(umbrella.cpp eigenformer::eigenformer ${installed} -DPACKAGE_VERSION=${VERSION})
 
+elseif(CASE STREQUAL "text")
+  install_to("${prefix}")
+  consume_version(text.cpp eigenformer::text ${installed})
+
 elseif(CASE STREQUAL "moved")
   install_to("${WORK_DIR}/first")
   file(RENAME "${WORK_DIR}/first" "${prefix}")
