@@ -171,4 +171,17 @@ TEST(Processor, SettingsThatMakeNoSense) {
 }
 
 }  // namespace
+// Settings beyond the range of float leave numbers, and excluded tokens excluded.
+TEST(Processors, ExtremeSettings) {
+  const std::vector<Id> text{0};
+  const DecodeStep at{text, 0, 0};
+  std::vector<float> logits{1, -std::numeric_limits<float>::infinity(), 2};
+  Temperature(1e39)(at, std::span<float>(logits));
+  EXPECT_TRUE(std::isfinite(logits[0]) && std::isfinite(logits[2]));
+  EXPECT_TRUE(std::isinf(logits[1]) && logits[1] < 0);
+  logits = {1, 2};
+  RepetitionPenalty(1e-300)(at, std::span<float>(logits));
+  EXPECT_EQ(logits, (std::vector<float>{std::numeric_limits<float>::max(), 2}));
+}
+
 }  // namespace eigenformer::test

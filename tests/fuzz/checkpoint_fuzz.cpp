@@ -70,6 +70,7 @@ void write_seeds(const std::filesystem::path& folder) {
                             .embedding_norm = true};
   write_seed(folder, "bart", Bart<float>(pair));
   pair.embedding_norm = false;
+  pair.logit_bias = true;
   write_seed(folder, "marian", Marian<float>(pair));
   pair = detail::t5_config(1, 2, 2, 1, true);
   pair.source_vocabulary = pair.target_vocabulary = 3;

@@ -25,7 +25,7 @@ struct CachedRun {
   std::vector<Index> who;  // sequence i is a beginning of x[who[i]]
 
   CachedRun(const Layer& of, Index batch, Index tokens)
-      : layer(of), x(random_tensor<float>(Shape{batch, tokens, cached_width}, 7)), cache(batch) {
+      : layer(of), x(random_tensor<float>(Shape{batch, tokens, cached_width}, 7)), cache(of.cache(batch)) {
     Context ctx;
     whole = Tensor<float, 3>(layer(ctx, x, AttentionCall<float>{.mask = {.causal = true}}));
     for (Index b = 0; b < batch; ++b) who.push_back(b);
@@ -129,7 +129,7 @@ TEST(KvCache, ForksShare) {
 // Two queries after three keys that the cache has, all scores 0, values 1 … 5: the last query sees all (bottom-right).
 TEST(KvCache, AlignsBottomRight) {
   Context ctx;
-  KvCache<float> cache(2);
+  KvCache<float> cache(2, 1, 1);
   const std::vector<Index> before{3, 0}, now{2, 2};
   Tensor<float, 4> zeros(Shape{1, 4, 1, 1}), values(Shape{1, 4, 1, 1});
   const auto put = [&](std::initializer_list<float> list, const std::vector<Index>& counts) {
@@ -139,7 +139,7 @@ TEST(KvCache, AlignsBottomRight) {
   };
   put({1, 2, 3}, before);
   put({4, 5, 7, 9}, now);
-  const auto y = op::cached_attention<float>(ctx, zeros, cache.view(ctx, now), 1, {.causal = true});
+  const auto y = op::cached_attention<float>(ctx, zeros, cache.view(ctx, now), 1, 1, {.causal = true});
   const float want[] = {2.5F, 3, 7, 8};  // the other sequence has its own length
   for (Index i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(y(0, i, 0, 0), want[i]);
 }
@@ -158,6 +158,31 @@ TEST(KvCache, SaysItsMemory) {
   }
 }
 
+// A copy from before every step, to undo it, costs no more and more memory.
+TEST(KvCache, CopiesFromStepToStep) {
+  const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
+  CachedRun run(layer, 4, 400);
+  run.next({1, 100, 7, 50});
+  std::size_t after = 0;
+  auto before = run.cache;
+  for (int step = 0; step < 200; ++step) {
+    before = run.cache;
+    run.next({1, 1, 0, step < 2 ? 1 : 0});
+    if (step == 100) after = run.cache.bytes() + before.bytes();
+  }
+  EXPECT_LE(run.cache.bytes() + before.bytes(), 2 * after);
+}
+
+// A batch of one long and some short prompts does not give the short ones the room of the long one.
+TEST(KvCache, MakesWhatIsNeeded) {
+  const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
+  CachedRun run(layer, 4, 500);
+  run.next({500, 40, 30, 4});
+  std::size_t needed = 0;
+  for (const Index tokens : {500, 40, 30, 4}) needed += KvCache<float>::bytes_for(tokens, 2, 3);
+  EXPECT_EQ(run.cache.bytes(), needed);
+}
+
 TEST(KvCache, ReservedItDoesNotGrow) {
   const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
   CachedRun run(layer, 1, 300);
@@ -171,7 +196,7 @@ TEST(KvCache, ReservedItDoesNotGrow) {
 TEST(KvCache, Errors) {
   const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2})), other = randomized(Attention<float>({.width = cached_width, .heads = 3}));
   Context ctx;
-  KvCache<float> cache(2);
+  KvCache<float> cache = layer.cache(2);
   const Tensor<float, 3> x(Shape{Index{1}, Index{3}, cached_width});
   const std::vector<Index> counts{1, 2}, three{1, 1, 1}, four{2, 2}, missing{2};
   const AttentionCall<float> call{.mask = {.causal = true}, .caches = &cache, .counts = counts};
@@ -189,7 +214,7 @@ TEST(KvCache, Errors) {
   ctx.tape = &tape;
   EXPECT_EQ(error_of([&] { layer(ctx, x, call); }), "[attention] passes with a cache are neither recorded nor with dropout");
   EXPECT_EQ(error_of([&] { cache.select(std::vector<Index>{2}); }), "[kv_cache] there is no sequence 2 of 2");
-  EXPECT_EQ(error_of([&] { KvCache<float>(-1); }), "[kv_cache] cannot keep -1 sequences");
+  EXPECT_EQ(error_of([&] { KvCache<float>(-1, 1, 1); }), "[kv_cache] cannot keep -1 sequences");
   EXPECT_EQ(cache.length(0), 1) << "nothing has changed";
   EXPECT_EQ(cache.length(1), 2);
 }

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "eigenformer/core/initialize.hpp"
+#include "eigenformer/model/decoders.hpp"
 #include "eigenformer/model/encoder_decoder.hpp"
 #include "support/error.hpp"
+#include "support/tensors.hpp"
 
 using namespace eigenformer;
 using test::error_of;
@@ -107,4 +109,32 @@ TEST(EmptyInput, GivesResultsOfTheRightShape) {
   for (Index i = 0; i < no_source.size(); ++i) EXPECT_TRUE(std::isfinite(no_source.data()[i]));
   EXPECT_EQ(model(ctx, {.source = as_rows(source, 2), .target = {target.data(), {2, 0}}}).shape(), (Shape{2, 0, 11}));
   EXPECT_EQ(model(ctx, {.source = {target.data(), {0, 3}}, .target = {target.data(), {0, 2}}}).shape(), (Shape{0, 2, 11}));
+}
+
+// A state is for the model that began it; what is refused leaves it as it was.
+TEST(BadStates, OfOtherModels) {
+  using Model = EncoderDecoder<PostNorm<float>>;
+  const auto config = [](Index heads, Index head_width) {
+    return EncoderDecoderConfig{.source_vocabulary = 7, .target_vocabulary = 7, .encoder_layers = 1, .decoder_layers = 1,
+                                .block = {.width = 8, .hidden = 8, .heads = heads, .head_width = head_width, .dropout = 0}};
+  };
+  const Model model(config(2, 4)), wider(config(2, 64)), more(config(4, 4));
+  const Bloom<float> decoder({.vocabulary = 7, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
+  const Bloom<float> without_layers({.vocabulary = 7, .layers = 0, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
+  const Tensor<Id, 2> source(Shape{2, 3});
+  Context ctx;
+  auto state = model.start(ctx, source);
+  const std::vector<Id> ids{1, 2};
+  const std::vector<Index> ones{1, 1}, lacking{2, 0};
+  const std::string other = "[decoder_state] this state is none of this model: it comes from start()";
+  EXPECT_EQ(error_of([&] { wider.hidden(ctx, {ids, ones}, state); }), other);
+  EXPECT_EQ(error_of([&] { more.hidden(ctx, {ids, ones}, state); }), other);
+  EXPECT_EQ(error_of([&] { decoder.hidden(ctx, {ids, ones}, state); }), other);
+  EXPECT_EQ(error_of([&] { model.next_logits(ctx, {ids, lacking}, state); }), "[encoder_decoder] there is no token for sequence 1, and so no logits of the next");
+  EXPECT_EQ(state.length(0), 0);
+  EXPECT_EQ(error_of([&] { model.start(ctx, source, test::lengths({3, 4})); }), "[encoder_decoder] length 4 of source 1 is not in 0…3");
+  EXPECT_EQ(error_of([&] { model.start(ctx, source, test::lengths({-1, 4})); }), "[encoder_decoder] length -1 of source 0 is not in 0…3");
+  EXPECT_EQ(error_of([&] { model.start(ctx, source, test::lengths({1})); }), "[encoder_decoder] 1 lengths for 2 sources");
+  EXPECT_EQ(error_of([&] { without_layers.start(); }), "[decoder_state] a model without layers cannot remember where its sequences stand");
+  EXPECT_EQ(error_of([&] { decoder.start(Index{1} << 60); }), "[kv_cache] cannot keep 1152921504606846976 sequences");
 }

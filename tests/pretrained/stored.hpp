@@ -119,7 +119,8 @@ inline EncoderDecoderConfig small_bart(bool marian) {
           .block = {.width = 8, .hidden = 12, .heads = 2},
           .longest = 6,
           .scaled_embedding = marian,
-          .embedding_norm = !marian};
+          .embedding_norm = !marian,
+          .logit_bias = marian};
 }
 
 }  // namespace eigenformer::test

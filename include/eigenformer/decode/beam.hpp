@@ -129,7 +129,7 @@ inline RuleScope scope_of(const BeamConfig& config) { return {config.rules, conf
 /// What can be known before the model has run.
 inline void check(const Context& ctx, const BeamConfig& config, std::size_t sentences) {
   require(!ctx.tape && !ctx.random, "beam_search", "decoding is neither recorded nor with dropout");
-  require(config.beams >= 1, "beam_search", config.beams, " beams");
+  require(config.beams >= 1 && config.beams <= Index{1} << 20, "beam_search", config.beams, " beams");
   require(config.n_best >= 1 && config.n_best <= config.beams, "beam_search", "the best ", config.n_best, " of ", config.beams, " beams");
   require(std::isfinite(config.alpha), "beam_search", "a length penalty of exponent ", config.alpha);
   scope_of(config).check(sentences);

@@ -77,7 +77,7 @@ class Temperature {
     const Id best = detail::largest_logits(at, std::span<const T>(logits), 1, room_)[0];
     if (static_cast<T>(t_) == 0) return detail::exclude_all_but(logits, best);
     auto row = kernel::row_map(logits.data(), static_cast<Index>(logits.size()));
-    row = (row - logits[static_cast<std::size_t>(best)]) / static_cast<T>(t_);  // of differences, as x/t may overflow
+    row = (row - logits[static_cast<std::size_t>(best)]) / static_cast<T>((std::min)(t_, static_cast<double>((std::numeric_limits<T>::max)())));  // of differences, as x/t may overflow
   }
 
  private:
@@ -164,7 +164,8 @@ class RepetitionPenalty {
       const auto id = static_cast<std::size_t>(token);
       if (token < 0 || id >= logits.size() || std::exchange(seen_[id], round_) == round_) continue;
       const double logit = static_cast<double>(logits[id]);
-      logits[id] = static_cast<T>(logit > 0 ? logit / penalty_ : logit * penalty_);
+      constexpr auto most = static_cast<double>((std::numeric_limits<T>::max)());
+      if (std::isfinite(logit)) logits[id] = static_cast<T>(std::clamp(logit > 0 ? logit / penalty_ : logit * penalty_, -most, most));
     }
   }
 

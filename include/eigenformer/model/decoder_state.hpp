@@ -20,13 +20,31 @@ struct DecoderState {
   std::vector<KvCache<T>> across;  // of attention to sources
   std::vector<Index> sharers;      // how many sequences in a row look at each source
 
-  DecoderState(std::size_t depth, Index sequences) : layers(depth, KvCache<T>(sequences)), count_(sequences) {}
-  DecoderState(std::size_t depth, Index sequences, std::size_t across_depth)
-      : layers(depth, KvCache<T>(sequences)), across(across_depth, KvCache<T>(sequences)), sharers(static_cast<std::size_t>(sequences), 1), count_(sequences) {}
+  /// Of so many sequences that have not begun, for these blocks.
+  template <class Block>
+  DecoderState(Index sequences, const std::vector<Block>& blocks) : count_(sequences) {
+    require(!blocks.empty(), "decoder_state", "a model without layers cannot remember where its sequences stand");
+    for (const Block& block : blocks) {
+      layers.push_back(own_attention(block).cache(sequences));
+      if constexpr (has_sources<Block>) across.push_back(block.cross_attention.cache(sequences));
+    }
+    if constexpr (has_sources<Block>) sharers.assign(static_cast<std::size_t>(sequences), 1);
+  }
+
+  /// Throws unless this is a state for these blocks.
+  template <class Block>
+  void check(const std::vector<Block>& blocks) const {
+    bool fits = layers.size() == blocks.size() && across.size() == (has_sources<Block> ? blocks.size() : 0);
+    for (std::size_t i = 0; fits && i < blocks.size(); ++i) {
+      fits = layers[i].like(own_attention(blocks[i]).cache(0));
+      if constexpr (has_sources<Block>) fits = fits && across[i].like(blocks[i].cross_attention.cache(0));
+    }
+    require(fits, "decoder_state", "this state is none of this model: it comes from start()");
+  }
 
   Index sequences() const { return count_; }
   /// Tokens so far.
-  Index length(Index s) const { return layers.empty() ? 0 : layers[0].length(s); }
+  Index length(Index s) const { return layers[0].length(s); }
 
   /// Sequence i becomes what which[i] was: reorders, drops and forks. Storage is shared, and copied when one of those that share
   /// it goes on.
@@ -82,15 +100,21 @@ struct DecoderState {
   }
 
  private:
+  template <class Block>
+  static constexpr bool has_sources = requires(const Block& block) { block.cross_attention; };
+  static const auto& own_attention(const auto& block) {
+    if constexpr (requires { block.self_attention; }) return block.self_attention;
+    else return block.attention;
+  }
+
   Index count_;
   std::vector<Index> owners_, sources_;  // memory for select()
 };
 
-/// The rows of x (1, N of all, D) that end the sequences → (1, sequences, D)
+/// The rows of x (1, N of all, D) that end the sequences, of which each has some → (1, sequences, D)
 template <class T>
 ConstView<T, 3> last_rows(Context& ctx, ConstView<T, 3> x, std::span<const Index> counts) {
   const auto sequences = static_cast<Index>(counts.size());
-  for (Index s = 0; s < sequences; ++s) require(counts[static_cast<std::size_t>(s)] > 0, "next_logits", "there is no token of sequence ", s);
   if (sequences == x.extent(1)) return x;
   const View<T, 3> rows = ctx.arena.allocate<T>(Shape{Index{1}, sequences, x.extent(2)});
   Index end = 0;

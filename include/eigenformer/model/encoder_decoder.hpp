@@ -31,6 +31,7 @@ struct EncoderDecoderConfig {
   Index longest = 1024;              ///< tokens, for learned positions
   bool scaled_embedding = true;      ///< looked-up rows are multiplied by √D
   bool embedding_norm = false;       ///< a norm right after each embedding
+  bool logit_bias = false;           ///< a bias on the logits
   double logit_scale = 1;            ///< hidden states are multiplied by this before the output projection
 };
 
@@ -57,6 +58,7 @@ struct BasicEncoderDecoder {
   Stack<EncoderBlockType> encoder;
   Stack<DecoderBlockType> decoder;
   std::optional<Linear<T>> head;  // (V, D), unless tied to the target embedding
+  Tensor<T, 1> logit_bias;        // (V), or none
   double dropout, logit_scale;
 
   explicit BasicEncoderDecoder(const EncoderDecoderConfig& config)
@@ -74,6 +76,7 @@ struct BasicEncoderDecoder {
       target_embedding_norm.emplace(config.block.residual().template norm<Norm>());
     }
     if (config.sharing == Sharing::none || config.sharing == Sharing::source_and_target) head.emplace(LinearConfig{config.block.width, config.target_vocabulary, false});
+    if (config.logit_bias) logit_bias = Tensor<T, 1>(Shape{config.target_vocabulary});
   }
 
   static void visit(auto&& f, auto&... m) {
@@ -86,6 +89,7 @@ struct BasicEncoderDecoder {
     f("encoder", m.encoder...);
     f("decoder", m.decoder...);
     f("head", m.head...);
+    f(Leaf{"logit_bias", Init::zeros}, m.logit_bias...);
   }
 
   const Embedding<T>& target_table() const { return target_embedding ? *target_embedding : embedding; }
@@ -110,9 +114,12 @@ struct BasicEncoderDecoder {
   /// Encodes sources (B, M) and keeps what decoding needs of them: one sequence each, which has not begun.
   State start(Context& ctx, ConstView<Id, 2> source, ConstView<Index, 1> lengths = {}) const {
     require(!ctx.tape && !ctx.random, "encoder_decoder", "passes with a state are neither recorded nor with dropout");
+    require(!lengths || lengths.size() == source.extent(0), "encoder_decoder", lengths.size(), " lengths for ", source.extent(0), " sources");
+    for (Index b = 0; lengths && b < lengths.size(); ++b)
+      require(lengths[b] >= 0 && lengths[b] <= source.extent(1), "encoder_decoder", "length ", lengths[b], " of source ", b, " is not in 0…", source.extent(1));
     const auto scratch = ctx.scratch();
     const auto memory = encode(ctx, source, lengths);
-    State state(decoder.blocks.size(), source.extent(0), decoder.blocks.size());
+    State state(source.extent(0), decoder.blocks);
     const auto counts = ctx.arena.allocate<Index>(Shape{source.extent(0)});
     for (Index b = 0; b < counts.size(); ++b) counts[b] = lengths ? lengths[b] : source.extent(1);
     const auto rows = ctx.arena.allocate<T>(Shape{Index{1}, std::accumulate(counts.data(), counts.data() + counts.size(), Index{0}), memory.extent(2)});
@@ -128,8 +135,7 @@ struct BasicEncoderDecoder {
   /// The next target tokens → their hidden states (1, tokens, D), with the bits of decode().
   ConstView<T, 3> hidden(Context& ctx, const NextTokens& tokens, State& state) const {
     require(!ctx.tape && !ctx.random, "encoder_decoder", "passes with a state are neither recorded nor with dropout");
-    require(state.layers.size() == decoder.blocks.size() && state.across.size() == state.layers.size(), "encoder_decoder", "a state of ", state.layers.size(),
-            " layers is none of this model: it comes from start()");
+    state.check(decoder.blocks);
     tokens.check("encoder_decoder", state.sequences());
     const auto count = static_cast<Index>(tokens.ids.size());
     const Positions positions = state.positions(ctx, tokens);
@@ -141,13 +147,14 @@ struct BasicEncoderDecoder {
 
   /// The next target tokens, at least one of every sequence → logits (sequences, V) of the token after each sequence's last.
   ConstView<T, 2> next_logits(Context& ctx, const NextTokens& tokens, State& state) const {
+    tokens.check_every("encoder_decoder");
     return logits(ctx, last_rows(ctx, hidden(ctx, tokens, state), tokens.counts)).flat();
   }
 
   /// hidden states (B, N, D) → logits (B, N, V)
   ConstView<T, 3> logits(Context& ctx, ConstView<T, 3> hidden) const {
     const auto x = op::scale(ctx, hidden, logit_scale);
-    return head ? (*head)(ctx, x) : target_table().logits(ctx, x);
+    return op::linear(ctx, x, head ? head->weight : target_table().weight, logit_bias);
   }
 
   /// → logits (B, N, V) of the token after each target token

@@ -74,13 +74,13 @@ struct LanguageModel {
 
   using State = DecoderState<T>;
   /// Of so many sequences that have not begun.
-  State start(Index sequences = 1) const { return {decoder.blocks.size(), sequences}; }
+  State start(Index sequences = 1) const { return {sequences, decoder.blocks}; }
 
   /// The next tokens → their hidden states (1, tokens, D): the same bits as those of one pass over each whole sequence, in
   /// whatever pieces and company they come.
   ConstView<T, 3> hidden(Context& ctx, const NextTokens& tokens, State& state) const {
     require(!ctx.tape && !ctx.random, "language_model", "passes with a state are neither recorded nor with dropout");
-    require(state.layers.size() == decoder.blocks.size(), "language_model", "a state of ", state.layers.size(), " layers is none of this model: it comes from start()");
+    state.check(decoder.blocks);
     tokens.check("language_model", state.sequences());
     const auto count = static_cast<Index>(tokens.ids.size());
     const Positions positions = state.positions(ctx, tokens);
@@ -91,6 +91,7 @@ struct LanguageModel {
 
   /// The next tokens, at least one of every sequence → logits (sequences, V) of the token after each sequence's last.
   ConstView<T, 2> next_logits(Context& ctx, const NextTokens& tokens, State& state) const {
+    tokens.check_every("language_model");
     return logits(ctx, last_rows(ctx, hidden(ctx, tokens, state), tokens.counts)).flat();
   }
 

@@ -1,7 +1,9 @@
 // What a model that keeps a state is given: the next tokens of every sequence, of any lengths, without padding.
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <string_view>
 
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/scalar.hpp"
@@ -21,6 +23,11 @@ struct NextTokens {
       total += count;
     }
     require(total == static_cast<Index>(ids.size()), place, "counts of ", total, " tokens, but there are ", ids.size());
+  }
+
+  /// Throws if there is none for a sequence.
+  void check_every(std::string_view place) const {
+    for (std::size_t s = 0; s < counts.size(); ++s) require(counts[s] != 0, place, "there is no token for sequence ", s, ", and so no logits of the next");
   }
 };
 

@@ -207,7 +207,7 @@ inline void check_cached(const Context& ctx, const Mask& mask) {
 /// query of a sequence is its last key's. The mask is causal, has a window, or allows everything. Not recorded.
 template <class T, class Score = kernel::PlainScore>
 ConstView<T, 4> cached_attention(Context& ctx, ConstView<T, 4> query, ConstView<typename kernel::CachedAttentionInputs<T>::Sequence, 1> sequences, Index key_heads,
-                                 const Mask& mask, const Score& score = {}, ConstView<T, 1> sinks = {}, const DistanceSums<T>& distances = {}) {
+                                 Index head_width, const Mask& mask, const Score& score = {}, ConstView<T, 1> sinks = {}, const DistanceSums<T>& distances = {}) {
   const Index heads = query.extent(2);
   check_cached(ctx, mask);
   Index queries = 0, longest = 0;
@@ -217,10 +217,7 @@ ConstView<T, 4> cached_attention(Context& ctx, ConstView<T, 4> query, ConstView<
   }
   require(query.extent(0) == 1 && queries == query.extent(1), "attention", "queries ", query.shape(), " are not those of ", queries, " tokens");
   const View<T, 4> y = ctx.output<T>(query.shape());
-  if (longest == 0) {  // nothing to look at, and of no known heads
-    std::fill_n(y.data(), y.size(), T{0});
-    return y;
-  }
+  require(head_width == query.extent(3), "attention", "keys of width ", head_width, " do not fit queries ", query.shape());
   require(key_heads > 0 && heads % key_heads == 0, "attention", key_heads, " key-value heads do not divide ", heads, " query heads");
   require(!sinks || sinks.size() == heads, "attention", sinks.size(), " sinks do not fit ", heads, " heads");
   if constexpr (requires { score.check(Index{}, Index{}, Index{}, Index{}, mask); }) score.check(1, heads, queries, longest, mask);

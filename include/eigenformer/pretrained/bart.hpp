@@ -84,7 +84,8 @@ struct BartFamily {
                        .dropout = file.probability("dropout", 0.1)},
              .longest = longest,
              .scaled_embedding = file.flag("scale_embedding", false),
-             .embedding_norm = !IsMarian},
+             .embedding_norm = !IsMarian,
+             .logit_bias = IsMarian},
             read_facts(file, longest)};
   }
 

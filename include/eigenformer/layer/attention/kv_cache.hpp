@@ -21,10 +21,23 @@ namespace eigenformer {
 template <Real T>
 class KvCache {
  public:
-  explicit KvCache(Index sequences = 1) {
-    require(sequences >= 0, "kv_cache", "cannot keep ", sequences, " sequences");
+  /// Of keys and values of K heads of width E.
+  KvCache(Index sequences, Index key_heads, Index head_width) : heads_(key_heads), width_(head_width) {
+    require(sequences >= 0 && sequences <= most_sequences, "kv_cache", "cannot keep ", sequences, " sequences");
+    require(key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", key_heads, " heads of width ", head_width);
     sequences_.resize(static_cast<std::size_t>(sequences));
   }
+  KvCache(const KvCache& other)  // blocks for later use are each one's own
+      : sequences_(other.sequences_), heads_(other.heads_), width_(other.width_), panel_width_(other.panel_width_), reserved_(other.reserved_) {}
+  KvCache(KvCache&&) = default;
+  KvCache& operator=(const KvCache& other) { return *this = KvCache(other); }
+  KvCache& operator=(KvCache&&) = default;
+  ~KvCache() = default;
+
+  /// Whether both are for the same heads.
+  bool like(const KvCache& other) const { return heads_ == other.heads_ && width_ == other.width_; }
+  Index key_heads() const { return heads_; }
+  Index head_width() const { return width_; }
 
   Index sequences() const { return static_cast<Index>(sequences_.size()); }
   /// Tokens so far.
@@ -39,7 +52,8 @@ class KvCache {
     return bytes;
   }
 
-  /// Of memory, blocks that sequences share counted once, and those kept for later use too.
+  /// Of memory, blocks that sequences share counted once, and those kept for later use too. Blocks that were made together are given
+  /// back together.
   std::size_t bytes() const {
     std::vector<const Block*> blocks;
     for (const Sequence& sequence : sequences_)
@@ -81,9 +95,9 @@ class KvCache {
     Index total = 0;
     for (const Index count : counts) total += count;
     require(total == keys.extent(1), "kv_cache", total, " tokens of all sequences, but keys ", keys.shape());
-    if (heads_ == 0) heads_ = heads, width_ = width, panel_width_ = Width;
     require(heads == heads_ && width == width_, "kv_cache", "keys ", keys.shape(), " do not fit a cache of ", heads_, " heads of width ", width_);
     check_width<Width>();
+    panel_width_ = Width;
     constexpr Index size = kernel::key_block<T>;
     Index first = 0;
     for (std::size_t s = 0; s < counts.size(); ++s) {
@@ -92,7 +106,15 @@ class KvCache {
       for (; sequence.passed < oldest; ++sequence.passed) release(sequence.blocks[static_cast<std::size_t>(sequence.passed)]);
       for (Index at = sequence.length, number = at / size; at < end; at = ++number * size) {
         const Index used = at - number * size, tokens = (std::min)(end, (number + 1) * size) - at;
-        const kernel::KvBlock<T> block = room(sequence, number, used, used + tokens);
+        const kernel::KvBlock<T> block = room(sequence, number, used, used + tokens, [&](Index capacity) {
+          Index like_it = 1;  // so many others need their next block of the same capacity
+          for (std::size_t other = s + 1; other < counts.size(); ++other)
+            if (counts[other] > 0) {
+              const Index at_other = sequences_[other].length, block_needed = (std::min)(at_other % size + counts[other], size);
+              like_it += !has_room(sequences_[other], at_other / size, block_needed) && capacity_for(at_other / size, block_needed) == capacity;
+            }
+          return like_it;
+        });
         threads.parallel_for(heads, 16384 / (tokens * width), [&](Index begin, Index last) {
           for (Index h = begin; h < last; ++h)
             block.put(h, used, kernel::detail::head(keys, 0, h).slice(0, first + at - sequence.length, tokens),
@@ -122,8 +144,6 @@ class KvCache {
     return list;
   }
 
-  Index key_heads() const { return heads_; }
-
  private:
   struct Block {
     std::shared_ptr<T> data;  // of memory that several blocks share
@@ -152,20 +172,31 @@ class KvCache {
     block.reset();
   }
 
-  /// The block of this number, with `used` tokens, ours alone and with room for `needed`.
-  kernel::KvBlock<T> room(Sequence& sequence, Index number, Index used, Index needed) {
+  /// Whether the block of this number is there, ours alone, and large enough.
+  static bool has_room(const Sequence& sequence, Index number, Index needed) {
+    const auto at = static_cast<std::size_t>(number);
+    return at < sequence.blocks.size() && sequence.blocks[at] && sequence.blocks[at]->capacity >= needed && unshared(sequence.blocks[at]);
+  }
+
+  Index capacity_for(Index number, Index needed) const {
+    constexpr Index size = kernel::key_block<T>;
+    return kernel::KvBlock<T>::fitting((std::max)(needed, (std::min)(reserved_ - number * size, size)), size);
+  }
+
+  /// The block of this number, with `used` tokens, ours alone and with room for `needed`. If there is none, wanted(capacity) says how
+  /// many to make.
+  kernel::KvBlock<T> room(Sequence& sequence, Index number, Index used, Index needed, auto&& wanted) {
     const auto at = static_cast<std::size_t>(number);
     if (sequence.blocks.size() <= at) sequence.blocks.resize(at + 1);
     Shared& block = sequence.blocks[at];
-    if (block && block->capacity >= needed && unshared(block)) return memory_of(*block);
-    constexpr Index size = kernel::key_block<T>;
-    Shared larger = take(kernel::KvBlock<T>::fitting((std::max)(needed, (std::min)(reserved_ - number * size, size)), size));
+    if (has_room(sequence, number, needed)) return memory_of(*block);
+    Shared larger = take(capacity_for(number, needed), wanted);
     if (block) memory_of(*larger).copy(memory_of(*block), used);
     release(block);
     block = std::move(larger);
     return memory_of(*block);
   }
-  Shared take(Index capacity) {
+  Shared take(Index capacity, auto&& wanted) {
     for (Shared& block : free_)
       if (block->capacity == capacity && unshared(block)) {
         std::swap(block, free_.back());
@@ -173,15 +204,14 @@ class KvCache {
         free_.pop_back();
         return taken;
       }
-    // The other sequences are likely to need the like: many at once make memory in large pages. Nothing is set: no result depends
-    // on what is not written.
-    const Index size = kernel::KvBlock<T>{nullptr, capacity, heads_, width_}.size(), count = std::clamp(most_at_once / size, Index{1}, sequences());
+    // Several at once make memory in large pages. Nothing is set: no result depends on what is not written.
+    const Index size = kernel::KvBlock<T>{nullptr, capacity, heads_, width_}.size(), count = std::clamp(most_at_once / size, Index{1}, Index{wanted(capacity)});
     const std::shared_ptr<T> memory(static_cast<T*>(aligned_allocate(static_cast<std::size_t>(count * size) * sizeof(T))), [](T* data) { aligned_deallocate(data); });
     for (Index i = 1; i < count; ++i) free_.push_back(std::make_shared<Block>(Block{{memory, memory.get() + i * size}, capacity}));
     return std::make_shared<Block>(Block{memory, capacity});
   }
 
-  static constexpr Index most_at_once = Index{1} << 22;  // elements
+  static constexpr Index most_at_once = Index{1} << 22, most_sequences = Index{1} << 31;  // elements; more are a mistake
 
   std::vector<Sequence> sequences_, selected_;  // selected_: memory for select()
   std::vector<Shared> free_;                    // blocks for reuse

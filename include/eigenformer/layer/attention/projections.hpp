@@ -22,6 +22,9 @@ struct AttentionProjections {
         value({config.width, config.key_heads * config.head_width, *config.value_bias}), output({config.heads * config.head_width, config.width, *config.output_bias}),
         head_width(config.head_width), scale(*config.scale), dropout(config.dropout) {}
 
+  /// An empty cache of what this attention computes.
+  KvCache<T> cache(Index sequences) const { return {sequences, key.weight.extent(0) / head_width, head_width}; }
+
   static void visit(auto&& f, auto&... m) {
     f("query", m.query...);
     f("key", m.key...);
