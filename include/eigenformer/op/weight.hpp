@@ -1,7 +1,9 @@
 // Weight: a matrix (Out, In) that may also keep itself repacked for products.
 #pragma once
 
-#include <string>
+#include <cstddef>
+#include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "eigenformer/core/tensor.hpp"
@@ -34,11 +36,13 @@ class Weight {
   MatrixMap<T> matrix() { return view().matrix(); }
   MatrixMap<const T> matrix() const { return view().matrix(); }
 
-  /// Makes the packed copy, as large as the matrix; products then skip that step.
+  /// Elements of the packed copy.
+  Index packed_size() const { return kernel::Panels<T>::size(extent(1), extent(0)); }
+
+  /// Makes the packed copy at `to`, which has room for it; products then skip that step. Copies of this weight share it.
   template <Index Width = kernel::Tile<T>::width>
-  void pack(const Threads& threads) {
-    Tensor<T, 1> to(Shape{kernel::Panels<T>::size(extent(1), extent(0))});
-    kernel::pack_panels_transposed<T>(threads, std::as_const(*this).view(), to.data());
+  void pack(const Threads& threads, std::shared_ptr<T> to) {
+    kernel::pack_panels_transposed<T>(threads, std::as_const(*this).view(), to.get());
     packed_ = std::move(to);
     panel_width_ = Width;
   }
@@ -47,7 +51,7 @@ class Weight {
   /// so that the linker keeps one for each register width.
   template <Index Width = kernel::Tile<T>::width>
   kernel::Panels<T> panels() const {
-    return {panel_width_ == Width ? packed_.data() : nullptr, extent(1), extent(0)};
+    return {panel_width_ == Width ? packed_.get() : nullptr, extent(1), extent(0)};
   }
 
  private:
@@ -57,18 +61,28 @@ class Weight {
   }
 
   Tensor<T, 2> tensor_;
-  Tensor<T, 1> packed_;
+  std::shared_ptr<const T> packed_;
   Index panel_width_ = 0;
 };
 
-/// Packs every matrix of the model for inference. Changing a weight, by training or loading, undoes it for that weight.
+/// Packs every matrix of the model for inference, one after the other in one block of memory: a step reads them as one stream.
+/// Changing a weight, by training or loading, undoes it for that weight.
 template <class Model>
 void pack(const Threads& threads, Model& model) {
-  walk(
-      [&](const Leaf&, auto& tensor) {
-        if constexpr (requires { tensor.pack(threads); }) tensor.pack(threads);
-      },
-      model);
+  const auto each = [&](auto&& f) {
+    walk(
+        [&](const Leaf&, auto& tensor) {
+          if constexpr (requires { tensor.packed_size(); }) f(tensor, (static_cast<std::size_t>(tensor.packed_size()) * sizeof(*tensor.data()) + alignment - 1) / alignment * alignment);
+        },
+        model);
+  };
+  std::size_t bytes = 0, at = 0;
+  each([&](const auto&, std::size_t own) { bytes += own; });
+  const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(aligned_allocate(bytes)), [](std::byte* data) { aligned_deallocate(data); });
+  each([&](auto& weight, std::size_t own) {
+    using T = typename std::remove_reference_t<decltype(weight)>::Value;
+    weight.pack(threads, std::shared_ptr<T>(memory, reinterpret_cast<T*>(memory.get() + std::exchange(at, at + own))));
+  });
 }
 
 }  // namespace eigenformer
