@@ -121,9 +121,9 @@ TEST(BadStates, OfOtherModels) {
   const Model model(config(2, 4)), wider(config(2, 64)), more(config(4, 4));
   const Bloom<float> decoder({.vocabulary = 7, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
   const Bloom<float> without_layers({.vocabulary = 7, .layers = 0, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
-  const Tensor<Id, 2> source(Shape{2, 3});
+  const Tensor<Id, 2> two_sources(Shape{2, 3});
   Context ctx;
-  auto state = model.start(ctx, source);
+  auto state = model.start(ctx, two_sources);
   const std::vector<Id> ids{1, 2};
   const std::vector<Index> ones{1, 1}, lacking{2, 0};
   const std::string other = "[decoder_state] this state is none of this model: it comes from start()";
@@ -132,9 +132,9 @@ TEST(BadStates, OfOtherModels) {
   EXPECT_EQ(error_of([&] { decoder.hidden(ctx, {ids, ones}, state); }), other);
   EXPECT_EQ(error_of([&] { model.next_logits(ctx, {ids, lacking}, state); }), "[encoder_decoder] there is no token for sequence 1, and so no logits of the next");
   EXPECT_EQ(state.length(0), 0);
-  EXPECT_EQ(error_of([&] { model.start(ctx, source, test::lengths({3, 4})); }), "[encoder_decoder] length 4 of source 1 is not in 0…3");
-  EXPECT_EQ(error_of([&] { model.start(ctx, source, test::lengths({-1, 4})); }), "[encoder_decoder] length -1 of source 0 is not in 0…3");
-  EXPECT_EQ(error_of([&] { model.start(ctx, source, test::lengths({1})); }), "[encoder_decoder] 1 lengths for 2 sources");
+  EXPECT_EQ(error_of([&] { model.start(ctx, two_sources, test::lengths({3, 4})); }), "[encoder_decoder] length 4 of source 1 is not in 0…3");
+  EXPECT_EQ(error_of([&] { model.start(ctx, two_sources, test::lengths({-1, 4})); }), "[encoder_decoder] length -1 of source 0 is not in 0…3");
+  EXPECT_EQ(error_of([&] { model.start(ctx, two_sources, test::lengths({1})); }), "[encoder_decoder] 1 lengths for 2 sources");
   EXPECT_EQ(error_of([&] { without_layers.start(); }), "[decoder_state] a model without layers cannot remember where its sequences stand");
   EXPECT_EQ(error_of([&] { decoder.start(Index{1} << 60); }), "[kv_cache] cannot keep 1152921504606846976 sequences");
 }
