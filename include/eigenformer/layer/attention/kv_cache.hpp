@@ -111,7 +111,7 @@ class KvCache {
           for (std::size_t other = s + 1; other < counts.size(); ++other)
             if (counts[other] > 0) {
               const Index at_other = sequences_[other].length, block_needed = (std::min)(at_other % size + counts[other], size);
-              like_it += !has_room(sequences_[other], at_other / size, block_needed) && capacity_for(at_other / size, block_needed) == capacity;
+              like_it += will_need(other, at_other / size, block_needed) && capacity_for(at_other / size, block_needed) == capacity;
             }
           return like_it;
         });
@@ -176,6 +176,15 @@ class KvCache {
   static bool has_room(const Sequence& sequence, Index number, Index needed) {
     const auto at = static_cast<std::size_t>(number);
     return at < sequence.blocks.size() && sequence.blocks[at] && sequence.blocks[at]->capacity >= needed && unshared(sequence.blocks[at]);
+  }
+
+  /// Whether this sequence will have to take another block when its turn comes: of those that share one, the last keeps it.
+  bool will_need(std::size_t s, Index number, Index needed) const {
+    const auto at = static_cast<std::size_t>(number);
+    const auto& blocks = sequences_[s].blocks;
+    if (at >= blocks.size() || !blocks[at] || blocks[at]->capacity < needed) return true;
+    return std::any_of(sequences_.begin() + static_cast<Index>(s) + 1, sequences_.end(),
+                       [&](const Sequence& later) { return at < later.blocks.size() && later.blocks[at] == blocks[at]; });
   }
 
   Index capacity_for(Index number, Index needed) const {
