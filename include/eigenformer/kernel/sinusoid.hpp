@@ -16,7 +16,7 @@ struct SinusoidLayout {
   bool inclusive = false;  ///< frequencies base^(−i/(⌊D/2⌋ − 1)), down to 1/base itself (tensor2tensor, fairseq), instead of base^(−2i/D)
 };
 
-namespace kernel {
+namespace kernel::inline EIGENFORMER_SIMD {
 
 /// y (B, N, D) = x (B, N, D) + PE(position). An odd last column is a sine, or in halves nothing.
 template <class T>
@@ -44,5 +44,5 @@ void sinusoid_forward(const Threads& threads, ConstView<T, 3> x, const Positions
   });
 }
 
-}  // namespace kernel
+}  // namespace kernel::inline EIGENFORMER_SIMD
 }  // namespace eigenformer

@@ -4,8 +4,9 @@
 #include <cmath>
 
 #include "eigenformer/core/scalar.hpp"
+#include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel {
+namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
 /// Sine and cosine of position·frequency, in double: directly at every 32nd position, in between by the rotation of one step; so
 /// the value at a position depends on nothing else.
@@ -35,4 +36,4 @@ class Turning {
   Index at_ = -1;
 };
 
-}  // namespace eigenformer::kernel
+}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD

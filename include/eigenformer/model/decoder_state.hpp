@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "eigenformer/layer/attention/config.hpp"
@@ -31,15 +32,17 @@ struct DecoderState {
     if constexpr (has_sources<Block>) sharers.assign(static_cast<std::size_t>(sequences), 1);
   }
 
-  /// Throws unless this is a state for these blocks.
+  /// Throws unless this is a state for these blocks, the tokens are for it, and the context neither records nor drops out.
   template <class Block>
-  void check(const std::vector<Block>& blocks) const {
+  void check(std::string_view place, const Context& ctx, const std::vector<Block>& blocks, const NextTokens& tokens) const {
+    require(!ctx.tape && !ctx.random, place, "passes with a state are neither recorded nor with dropout");
     bool fits = layers.size() == blocks.size() && across.size() == (has_sources<Block> ? blocks.size() : 0);
     for (std::size_t i = 0; fits && i < blocks.size(); ++i) {
       fits = layers[i].like(own_attention(blocks[i]).cache(0));
       if constexpr (has_sources<Block>) fits = fits && across[i].like(blocks[i].cross_attention.cache(0));
     }
     require(fits, "decoder_state", "this state is none of this model: it comes from start()");
+    tokens.check(place, count_);
   }
 
   Index sequences() const { return count_; }

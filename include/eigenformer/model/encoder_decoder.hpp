@@ -134,9 +134,7 @@ struct BasicEncoderDecoder {
 
   /// The next target tokens → their hidden states (1, tokens, D), with the bits of decode().
   ConstView<T, 3> hidden(Context& ctx, const NextTokens& tokens, State& state) const {
-    require(!ctx.tape && !ctx.random, "encoder_decoder", "passes with a state are neither recorded nor with dropout");
-    state.check(decoder.blocks);
-    tokens.check("encoder_decoder", state.sequences());
+    state.check("encoder_decoder", ctx, decoder.blocks, tokens);
     const auto count = static_cast<Index>(tokens.ids.size());
     const Positions positions = state.positions(ctx, tokens);
     AttentionCall<T> call = state.call(tokens);

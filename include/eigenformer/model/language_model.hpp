@@ -79,9 +79,7 @@ struct LanguageModel {
   /// The next tokens → their hidden states (1, tokens, D): the same bits as those of one pass over each whole sequence, in
   /// whatever pieces and company they come.
   ConstView<T, 3> hidden(Context& ctx, const NextTokens& tokens, State& state) const {
-    require(!ctx.tape && !ctx.random, "language_model", "passes with a state are neither recorded nor with dropout");
-    state.check(decoder.blocks);
-    tokens.check("language_model", state.sequences());
+    state.check("language_model", ctx, decoder.blocks, tokens);
     const auto count = static_cast<Index>(tokens.ids.size());
     const Positions positions = state.positions(ctx, tokens);
     AttentionCall<T> attention = state.call(tokens);
