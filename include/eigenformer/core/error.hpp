@@ -2,6 +2,8 @@
 #pragma once
 
 #include <charconv>
+#include <cstddef>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -38,15 +40,33 @@ std::string error_part(const Part& part) {
   }
 }
 
+/// A part of a message, not yet written: every check in a program shares the code that writes it.
+struct ErrorPart {
+  const void* part;
+  void (*append)(std::string& message, const void* part);
+
+  template <class Part>
+  explicit ErrorPart(const Part& from) : part(&from), append([](std::string& message, const void* of) {
+                                           message += error_part(*static_cast<const Part*>(of));
+                                         }) {}
+  template <std::size_t Size>
+  explicit ErrorPart(const char (&text)[Size])
+      : part(text), append([](std::string& message, const void* of) { message += static_cast<const char*>(of); }) {}
+};
+
+[[noreturn]] inline void throw_error(std::string_view place, std::initializer_list<ErrorPart> parts) {
+  std::string message = "[";
+  message.append(place).append("] ");
+  for (const ErrorPart& part : parts) part.append(message, part.part);
+  throw Error(message);
+}
+
 }  // namespace detail
 
 /// Throws Error("[place] " + parts…); parts are strings, numbers and shapes.
 template <class... Parts>
 [[noreturn]] void fail(std::string_view place, const Parts&... parts) {
-  std::string message = "[";
-  message.append(place).append("] ");
-  (message.append(detail::error_part(parts)), ...);
-  throw Error(message);
+  detail::throw_error(place, {detail::ErrorPart(parts)...});
 }
 
 /// Fails unless `holds`.
