@@ -16,6 +16,7 @@
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/initialize.hpp"
+#include "eigenformer/core/open_file.hpp"
 #include "eigenformer/core/random.hpp"
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/core/shape.hpp"

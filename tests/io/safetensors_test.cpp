@@ -113,6 +113,29 @@ TEST_F(SafetensorsTest, ReadsAFileWrittenByteByByte) {
   EXPECT_TRUE(b(0) && !b(1) && b(2));
 }
 
+TEST_F(SafetensorsTest, NumbersTooLargeForFloat) {
+  constexpr double infinity = std::numeric_limits<double>::infinity(), most = std::numeric_limits<float>::max();
+  constexpr double halfway = 0x1.ffffffp127;  // to what would be the next float: rounds to infinity
+  const auto stored = [&](double x) {
+    std::string data;
+    for (const double each : {1.0, -1.0, 0.0, infinity, x, 2.0}) data += bytes_of(each);
+    return open(R"({"w":{"dtype":"F64","shape":[2,3],"data_offsets":[0,48]}})", data);
+  };
+  for (const double x : {most, -most, std::nextafter(halfway, 0.0), 1e-300, 0.1, infinity, -infinity}) {
+    const auto w = stored(x).read<float, 2>("w");
+    EXPECT_EQ(w(1, 1), static_cast<float>(x));
+    EXPECT_EQ(w(1, 0), HUGE_VALF);
+  }
+  EXPECT_EQ(static_cast<double>(stored(std::nextafter(halfway, 0.0)).read<float, 2>("w")(1, 1)), most);
+  EXPECT_TRUE(std::isnan(stored(std::nan("")).read<float, 2>("w")(1, 1)));
+  for (const double x : {1e300, -1e39, halfway}) {
+    EXPECT_EQ(error_of([&] { stored(x).read<float, 2>("w"); }), "[safetensors] " + path.string() + ": element 4 of tensor \"w\" does not fit F32");
+    EXPECT_EQ(error_of([&] { stored(x).read_rows<float>("w", 2, [](Index, ConstView<float, 2>) {}); }),
+              "[safetensors] " + path.string() + ": element 4 of tensor \"w\" does not fit F32");
+    EXPECT_EQ((stored(x).read<double, 2>("w")(1, 1)), x);
+  }
+}
+
 TEST_F(SafetensorsTest, ReadsIntoPartsOfATensor) {
   Safetensors file = open(R"({"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})",
                           bytes_of(1.0f) + bytes_of(2.0f) + bytes_of(3.0f) + bytes_of(4.0f));
@@ -502,7 +525,7 @@ TEST_F(SafetensorsTest, FailingToWriteLeavesEverythingAsItWas) {
   const std::string message = error_of([&] { writer.write(path); });
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
-  expect_contains(message, path.string() + ": cannot be written");
+  expect_contains(message, path.string() + ": cannot be written: File too large");
   EXPECT_EQ(folder.count(), 2);
 #endif
 

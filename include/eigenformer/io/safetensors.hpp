@@ -16,13 +16,13 @@
 #include <ostream>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "eigenformer/core/error.hpp"
+#include "eigenformer/core/open_file.hpp"
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/io/replace_file.hpp"
@@ -35,14 +35,15 @@ class Safetensors {
  public:
   /// Reads and checks the header. Errors name the file, the tensor and the reason; nothing is allocated on the word of
   /// a file that is too short for it.
-  explicit Safetensors(const std::filesystem::path& path) : Safetensors(open(path), path.string()) {}
+  explicit Safetensors(const std::filesystem::path& path)
+      : Safetensors(std::make_unique<std::ifstream>(open_file("safetensors", path)), path.string()) {}
 
   /// The same from any stream that can seek; `name` stands for it in errors.
   Safetensors(std::unique_ptr<std::istream> stream, std::string name) : stream_(std::move(stream)), name_(std::move(name)) {
     stream_->seekg(0, std::ios::end);
     const std::streamoff end = stream_->tellg();
     stream_->seekg(0);
-    check(stream_->good() && end >= 0, "there is no such file, or it cannot be read");
+    check(stream_->good() && end >= 0, "cannot be read");
     const auto size = static_cast<std::uint64_t>(end);
     check(size >= 8, "the file has ", size, " bytes, too few for the length of a header");
 
@@ -71,7 +72,8 @@ class Safetensors {
   }
 
   /// Reads a tensor of this shape. Reals become float or double (F16 and BF16 exactly, F64 rounded to float), integers any
-  /// integer type that holds all of the values, booleans bool; other dtypes are an error, before `values` is touched.
+  /// integer type, booleans bool; other dtypes are an error, before `values` is touched. So is, once it is met, a number too
+  /// large for T; an infinity or NaN that is stored is not.
   template <class T, int Rank>
   void read(std::string_view name, View<T, Rank> values) {
     const StoredTensor& stored = readable<T>(name);
@@ -83,7 +85,7 @@ class Safetensors {
     detail::with_stored_type(stored.dtype, [&](auto element) {
       using S = decltype(element);
       if constexpr (detail::reads_as<T, S>)
-        for (Index i = 0; i < rows.extent(0); ++i) read_row<S>(name, rows.row(i), rows.width());
+        for (Index i = 0; i < rows.extent(0); ++i) read_row<S>(name, rows.row(i), rows.width(), i * rows.width());
     });
   }
 
@@ -104,7 +106,7 @@ class Safetensors {
           const Index now = (std::min)(lot, rows - first);
           stream_->clear();  // f may have read elsewhere
           stream_->seekg(static_cast<std::streamoff>(data_ + stored.begin) + static_cast<std::streamoff>(first * width) * static_cast<std::streamoff>(sizeof(S)));
-          read_row<S>(name, values.data(), now * width);
+          read_row<S>(name, values.data(), now * width, first * width);
           f(first, ConstView<T, 2>(values.data(), Shape<2>{now, width}));
         }
     });
@@ -129,13 +131,6 @@ class Safetensors {
   void check(bool holds, const Parts&... parts) const {
     if (!holds) [[unlikely]]
       fail("safetensors", name_, ": ", parts...);
-  }
-
-  static std::unique_ptr<std::istream> open(const std::filesystem::path& path) {
-    auto file = std::make_unique<std::ifstream>();
-    std::error_code ignored;  // a folder could be opened too
-    if (std::filesystem::is_regular_file(path, ignored)) file->open(path, std::ios::binary);
-    return file;
   }
 
   void get(void* bytes, std::size_t count) {
@@ -176,8 +171,9 @@ class Safetensors {
     return *stored;
   }
 
+  /// `count` elements from number `first` on, where the stream is.
   template <class S, class T>
-  void read_row(std::string_view name, T* values, Index count) {
+  void read_row(std::string_view name, T* values, Index count, Index first) {
     if constexpr (std::same_as<S, T>) {
       get(values, static_cast<std::size_t>(count) * sizeof(T));
     } else {
@@ -187,7 +183,7 @@ class Safetensors {
         get(buffer.data(), static_cast<std::size_t>(piece) * sizeof(S));
         for (Index i = 0; i < piece; ++i, ++done)
           if (!detail::convert(buffer[static_cast<std::size_t>(i)], values[done]))
-            check(false, "element ", done, " of ", detail::tensor_text(name), " does not fit ", detail::dtype_of<T>());
+            check(false, "element ", first + done, " of ", detail::tensor_text(name), " does not fit ", detail::dtype_of<T>());
       }
     }
   }

@@ -141,8 +141,9 @@ bool convert(S stored, T& value) {
     value = static_cast<T>(stored);
     return std::in_range<T>(stored);
   } else {
-    value = static_cast<T>(widen(stored));
-    return true;
+    const auto wide = widen(stored);
+    value = static_cast<T>(wide);
+    return std::isfinite(value) || !std::isfinite(wide);
   }
 }
 

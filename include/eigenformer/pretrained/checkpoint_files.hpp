@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "eigenformer/core/error.hpp"
+#include "eigenformer/core/open_file.hpp"
 #include "eigenformer/io/safetensors.hpp"
 #include "eigenformer/pretrained/config_file.hpp"
 
@@ -122,11 +123,10 @@ class CheckpointFiles {
 
  private:
   static std::string read_text(const std::filesystem::path& path, Index megabytes) {
+    std::ifstream file = open_file("pretrained", path);
     std::error_code error;
-    require(std::filesystem::is_regular_file(path, error), "pretrained", path.string(), ": there is no such file");
-    std::ifstream file(path, std::ios::binary);
     const std::uintmax_t size = std::filesystem::file_size(path, error);
-    require(file.good() && !error, "pretrained", path.string(), ": cannot be read");
+    require(!error, "pretrained", path.string(), ": cannot be read: ", error.message());
     require(size <= static_cast<std::uintmax_t>(megabytes) << 20, "pretrained", path.string(), ": has ", size, " bytes, more than ",
             megabytes, " MB");
     std::string text(static_cast<std::size_t>(size), '\0');
@@ -136,11 +136,7 @@ class CheckpointFiles {
   }
 
   void open(const std::filesystem::path& path, const std::set<std::string>* expected) {
-    std::error_code ignored;  // a folder could be opened too
-    auto file = std::make_unique<std::ifstream>();
-    if (std::filesystem::is_regular_file(path, ignored)) file->open(path, std::ios::binary);
-    if (!file->is_open()) file->setstate(std::ios::failbit);
-    add(std::move(file), path.string(), expected);
+    add(std::make_unique<std::ifstream>(open_file("safetensors", path)), path.string(), expected);
   }
 
   void add(std::unique_ptr<std::istream> stream, const std::string& name, const std::set<std::string>* expected) {

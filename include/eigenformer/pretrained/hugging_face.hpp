@@ -14,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "eigenformer/core/open_file.hpp"
 #include "eigenformer/pretrained/bart.hpp"
 #include "eigenformer/pretrained/bert.hpp"
 #include "eigenformer/pretrained/checkpoint_files.hpp"
@@ -139,7 +140,7 @@ AnyPretrained<T> load_pretrained(CheckpointFiles& files, const PretrainedOptions
 template <Real T = float>
 AnyPretrained<T> load_pretrained(const std::filesystem::path& path, const PretrainedOptions& options = {}) {
   std::error_code ignored;
-  require(std::filesystem::exists(path, ignored), "pretrained", path.string(), ": there is no such file or folder");
+  require(!detail::is_missing(path), "pretrained", path.string(), ": there is no such file or folder");
   if (std::filesystem::is_regular_file(path, ignored)) {
     require(path.extension() == ".bin", "pretrained", path.string(), ": is neither a folder nor a llama2.c file (.bin)");
     auto one = load_llama2c<T>(path);

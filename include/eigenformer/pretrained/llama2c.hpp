@@ -11,10 +11,10 @@
 #include <fstream>
 #include <istream>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "eigenformer/core/open_file.hpp"
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
 
@@ -29,7 +29,7 @@ class Llama2cFile {
     stream_.seekg(0, std::ios::end);
     const std::streamoff end = stream_.tellg();
     stream_.seekg(0);
-    check(stream_.good() && end >= 0, "there is no such file, or it cannot be read");
+    check(stream_.good() && end >= 0, "cannot be read");
     check(end >= 28 && end % 4 == 0, "the file has ", end, " bytes, which is no header of 28 and numbers of 4");
     left_ = static_cast<Index>(end) / 4 - 7;
     stream_.read(reinterpret_cast<char*>(header_), sizeof header_);
@@ -132,9 +132,7 @@ Pretrained<Llama<T>> load_llama2c(std::istream& stream, const std::string& name 
 }
 template <Real T = float>
 Pretrained<Llama<T>> load_llama2c(const std::filesystem::path& path) {
-  std::error_code ignored;
-  std::ifstream file;
-  if (std::filesystem::is_regular_file(path, ignored)) file.open(path, std::ios::binary);
+  std::ifstream file = open_file("pretrained", path);
   return load_llama2c<T>(file, path.string());
 }
 

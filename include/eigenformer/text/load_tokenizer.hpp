@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "eigenformer/core/error.hpp"
+#include "eigenformer/core/open_file.hpp"
 #include "eigenformer/text/llama2c_tokenizer.hpp"
 #include "eigenformer/text/tokenizer.hpp"
 #if __has_include(<unicode/regex.h>) && __has_include(<nlohmann/json.hpp>)
@@ -76,7 +77,7 @@ inline std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& pa
     require(std::filesystem::exists(file, ignored), "tokenizer", path.string(),
             ": the folder has no tokenizer.json, vocab.json, tokenizer.model or tokenizer.bin");
   }
-  require(std::filesystem::exists(file, ignored), "tokenizer", file.string(), ": there is no such file");
+  require(!detail::is_missing(file), "tokenizer", file.string(), ": there is no such file");
   if (file.extension() == ".json") return detail::load_byte_pair(file);
   if (file.extension() == ".model") return detail::load_sentencepiece(file);
   if (file.extension() == ".bin") return std::make_unique<Llama2cTokenizer>(file);

@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "eigenformer/core/error.hpp"
+#include "eigenformer/core/open_file.hpp"
 #include "eigenformer/core/scalar.hpp"
 
 namespace eigenformer::detail {
@@ -39,11 +40,10 @@ inline std::string shown(std::string_view text) {
 
 /// All bytes of a file.
 inline std::string read_whole_file(const std::filesystem::path& path) {
+  std::ifstream file = open_file("tokenizer", path);
   std::error_code error;
-  const bool regular = std::filesystem::is_regular_file(path, error);  // a folder could be opened too
-  const std::uintmax_t size = regular ? std::filesystem::file_size(path, error) : 0;
-  std::ifstream file(path, std::ios::binary);
-  require(regular && !error && file.good(), "tokenizer", path.string(), ": there is no such file, or it cannot be read");
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  require(!error, "tokenizer", path.string(), ": cannot be read: ", error.message());
   std::string bytes(static_cast<std::size_t>(size), '\0');
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   require(static_cast<std::uintmax_t>(file.gcount()) == size, "tokenizer", path.string(),
