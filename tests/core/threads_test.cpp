@@ -3,14 +3,25 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <climits>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <mutex>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "support/error.hpp"
+#include "support/sanitizers.hpp"
+
+#if defined(__linux__)
+#include <sys/resource.h>
+#include <unistd.h>
+#endif
 
 using namespace eigenformer;
 using test::error_of;
@@ -36,7 +47,35 @@ TEST(Threads, CountsTheCaller) {
   EXPECT_EQ(Threads(1).count(), 1);
   EXPECT_EQ(Threads(3).count(), 3);
   EXPECT_GE(Threads(0).count(), 1);
-  EXPECT_EQ(error_of([] { Threads(-2); }), "[threads] cannot run on -2 threads");
+  EXPECT_EQ(error_of([] { Threads(-2); }), "[threads] cannot run on -2 threads: a pool has 1…16383");
+  EXPECT_EQ(error_of([] { Threads{INT_MAX}; }), "[threads] cannot run on 2147483647 threads: a pool has 1…16383");
+}
+
+// Memory for stacks runs out before so many threads have begun; those that have are gone afterwards.
+TEST(Threads, ThatTheSystemRefusesAreAnError) {
+#if !defined(__linux__)
+  GTEST_SKIP() << "memory is limited as on Linux";
+#else
+  if (test::memory_is_sanitized) GTEST_SKIP() << "a sanitizer needs more memory than is allowed here";
+  const auto running = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto before = running();
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &old), 0);
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit limited = old;
+  limited.rlim_cur = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{100} << 20);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limited), 0);
+  const std::string error = error_of([] { Threads(500); });
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &old), 0);
+  EXPECT_NE(error.find("[threads] the system refuses 500 threads: "), std::string::npos) << error;
+  for (int i = 0; i < 100000 && running() != before; ++i) std::this_thread::yield();  // a joined thread is still listed for a moment
+  EXPECT_EQ(running(), before);
+  EXPECT_EQ(cuts(Threads(3), 9, 3).size(), 3u) << "and what can be had works";
+#endif
 }
 
 TEST(Threads, CutsDependOnShapeAlone) {

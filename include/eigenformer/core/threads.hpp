@@ -12,10 +12,15 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "eigenformer/core/denormals.hpp"
 #include "eigenformer/core/error.hpp"
@@ -23,21 +28,88 @@
 
 namespace eigenformer {
 
+namespace detail {
+
+/// The threads of a pool, all started before it is made: Eigen's constructor waits for ever if the system refuses one of them.
+class StartedThreads {
+ public:
+  struct Task {
+    std::function<void()> f;
+  };
+
+  class EnvThread {
+   public:
+    EnvThread() : thread_([this] { wait_and_work(); }) {}
+    ~EnvThread() {
+      if (given_ == 0) give({});
+      thread_.join();
+    }
+    EnvThread(const EnvThread&) = delete;
+    EnvThread& operator=(const EnvThread&) = delete;
+
+    void give(std::function<void()> work) {
+      work_ = std::move(work);
+      given_ = 1;
+      given_.notify_one();
+    }
+    void OnCancel() {}
+
+   private:
+    void wait_and_work() {
+      given_.wait(0);
+      if (work_) work_();
+    }
+
+    std::function<void()> work_;
+    std::atomic<int> given_ = 0;
+    std::thread thread_;
+  };
+
+  explicit StartedThreads(int count) : idle_(std::make_shared<std::vector<std::unique_ptr<EnvThread>>>()) {
+    while (static_cast<int>(idle_->size()) < count) idle_->push_back(std::make_unique<EnvThread>());
+  }
+
+  EnvThread* CreateThread(std::function<void()> work) {
+    EnvThread* const thread = idle_->back().release();
+    idle_->pop_back();
+    thread->give(std::move(work));
+    return thread;
+  }
+  Task CreateTask(std::function<void()> f) { return {std::move(f)}; }
+  void ExecuteTask(const Task& task) { task.f(); }
+
+ private:
+  std::shared_ptr<std::vector<std::unique_ptr<EnvThread>>> idle_;  // shared by the copies that the pool makes
+};
+
+}  // namespace detail
+
 /// A cheap handle (copies share the pool). The caller of parallel_for works too, so n threads are n−1 workers and it.
 class Threads {
  public:
   /// Serial.
   Threads() = default;
 
-  /// Our own pool; `count` ≥ 1 threads, 0 for as many as the machine has.
+  /// Our own pool; `count` ≥ 1 threads, 0 for as many as the machine has. Error if the system refuses one of them: then none is
+  /// left.
   explicit Threads(int count) {
-    require(count >= 0, "threads", "cannot run on ", count, " threads");
-    if (count == 0) count = (std::max)(1, static_cast<int>(std::thread::hardware_concurrency()));
-    if (count > 1) pool_ = std::make_shared<Eigen::ThreadPool>(count - 1);
+    require(count >= 0 && count <= most, "threads", "cannot run on ", count, " threads: a pool has 1…", most);
+    if (count == 0) count = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, most);
+    if (count == 1) return;
+    try {
+      pool_ = std::make_shared<Eigen::ThreadPoolTempl<detail::StartedThreads>>(count - 1, detail::StartedThreads(count - 1));
+    } catch (const std::system_error& refusal) {
+      fail("threads", "the system refuses ", count, " threads: ", refusal.what());
+    } catch (const std::bad_alloc&) {
+      fail("threads", "there is no memory for ", count, " threads");
+    }
   }
 
   /// The user's pool, which must outlive every copy of this handle.
   explicit Threads(Eigen::ThreadPoolInterface& pool) : pool_(&pool, [](auto*) {}) {}
+
+  /// Eigen's pool counts those that wait in 14 bits, of which all ones has a meaning of its own; and the caller is one more.
+  static constexpr int most = (1 << 14) - 1;
 
   /// How many threads work at most, the caller included.
   int count() const { return pool_ ? pool_->NumThreads() + 1 : 1; }
