@@ -59,6 +59,28 @@ TEST(Arena, RewindReleasesWhatCameAfterTheMark) {
   EXPECT_EQ(kept[9], 7);
 }
 
+TEST(Arena, AScopeThatAResetCameBeforeReleasesNothing) {
+  Arena arena;
+  round_of_pieces(arena);
+  int* kept = nullptr;
+  {
+    const auto scratch = arena.scratch();
+    round_of_pieces(arena);
+    arena.reset();
+    kept = arena.allocate<int>(1000000);
+    kept[999999] = 7;
+  }
+  int* const next = arena.allocate<int>(1000000);
+  next[0] = 8;
+  EXPECT_TRUE(next >= kept + 1000000 || next + 1000000 <= kept);
+  EXPECT_EQ(kept[999999], 7);
+  EXPECT_FALSE(arena.released(kept));
+  arena.rewind({7, 7});  // further than anything reaches
+  EXPECT_EQ(next[0], 8);
+  arena.reset();
+  EXPECT_TRUE(arena.released(arena.allocate<int>(1) + 16));
+}
+
 TEST(Arena, ResetMakesOneBlockAndThenNothingIsAllocated) {
   Arena arena;
   round_of_pieces(arena);

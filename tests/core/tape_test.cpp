@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -36,6 +38,18 @@ ConstView<double, 1> weighted_sum(Context& ctx, ConstView<double, 2> x, ConstVie
   y[0] = (weights.matrix().array() * x.matrix().array()).sum();
   ctx.record(y, [=](Context& back, ConstView<double, 1> dy) {
     if (const auto dx = back.gradient(x)) dx.put(dx.view.matrix(), dy[0] * weights.matrix());
+  });
+  return y;
+}
+
+ConstView<double, 1> sum(Context& ctx, ConstView<double, 1> a, ConstView<double, 1> b) {
+  const View<double, 1> y = ctx.output<double>(Shape{1});
+  y[0] = a[0] + b[0];
+  ctx.record(y, [=](Context& back, ConstView<double, 1> dy) {
+    for (const auto& part : {a, b}) {
+      const auto dpart = back.gradient(part);
+      dpart.view[0] = (dpart.add ? dpart.view[0] : 0) + dy[0];
+    }
   });
   return y;
 }
@@ -77,15 +91,7 @@ TEST(Tape, SeveralUsesAddUp) {
   const auto middle = times(r.ctx, x.view(), 1);
   const auto a = times(r.ctx, middle, 10), b = times(r.ctx, middle, 100);
   const auto ya = weighted_sum(r.ctx, a, weights), yb = weighted_sum(r.ctx, b, weights);
-  const View<double, 1> y = r.ctx.output<double>(Shape{1});
-  y[0] = ya[0] + yb[0];
-  r.ctx.record(y, [=](Context& back, ConstView<double, 1> dy) {
-    for (const auto& part : {ya, yb}) {
-      const auto dpart = back.gradient(part);
-      dpart.view[0] = (dpart.add ? dpart.view[0] : 0) + dy[0];
-    }
-  });
-  backward(r.ctx, ConstView<double, 1>(y));
+  backward(r.ctx, sum(r.ctx, ya, yb));
   EXPECT_EQ(elements(dx), (std::vector<double>{110, 220, 330}));
 }
 
@@ -165,7 +171,7 @@ TEST(Tape, ResetForgetsWhatWasRecordedNotWhatIsWatched) {
   EXPECT_EQ(r.tape.size(), 1);
   r.ctx.reset();
   EXPECT_EQ(r.tape.size(), 0);
-  EXPECT_FALSE(r.ctx.gradient(stale));
+  EXPECT_EQ(error_of([&] { r.ctx.gradient(stale); }), "[tape] a value of (1, 3) lay in memory that has been released since: it has no gradient");
   EXPECT_TRUE(r.ctx.gradient(x.view()));
 }
 
@@ -182,7 +188,7 @@ TEST(Backward, RefusesWhatItCannotDifferentiate) {
   const auto foreign = counting(1, 3);
   const Tensor<double, 1> number(Shape{1}), two(Shape{2});
   EXPECT_EQ(error_of([&] { backward(r.ctx, two.view()); }), "[backward] expected a single number, not (2)");
-  EXPECT_EQ(error_of([&] { backward(r.ctx, number.view()); }), "[backward] the result was not computed in this context");
+  EXPECT_EQ(error_of([&] { backward(r.ctx, number.view()); }), "[backward] the result was not computed in this context, or has been released since");
   EXPECT_EQ(error_of([&] { backward(r.ctx, foreign.view(), counting(3, 1).view()); }),
             "[backward] result (1, 3) and its gradient (3, 1) must have the same shape, without gaps");
 }
@@ -195,6 +201,201 @@ TEST(Backward, OnePassPerRecording) {
   backward(r.ctx, y, counting(1, 3).view());
   EXPECT_EQ(error_of([&] { backward(r.ctx, y, counting(1, 3).view()); }),
             "[backward] nothing was recorded since the last backward pass: one pass per recording");
+}
+
+// A second loss of something that the first has differentiated already.
+TEST(Backward, OncePerValue) {
+  Recording r;
+  auto x = counting(1, 3), dx = counting(1, 3);
+  const auto weights = counting(1, 3);
+  r.tape.watch(x.view(), dx.view());
+  const auto trunk = times(r.ctx, std::as_const(x).view(), 2);
+  backward(r.ctx, weighted_sum(r.ctx, trunk, weights));
+  const auto second = weighted_sum(r.ctx, times(r.ctx, trunk, 3), weights);
+  EXPECT_EQ(error_of([&] { backward(r.ctx, second); }),
+            "[tape] a backward pass has gone through the computation of a value of (1, 3): compute it again for another one");
+}
+
+// By hand: L = Σ w·(k·x), so dL/dx = k·w.
+TEST(Backward, MicroBatchesInScratchScopes) {
+  Recording r;
+  auto x = counting(1, 3), dx = Tensor<double, 2>(Shape{1, 3});
+  const auto weights = counting(1, 3);
+  r.tape.watch(std::as_const(x).view(), dx.view());
+  for (int k = 1; k <= 3; ++k) {
+    const auto scope = r.ctx.scratch();
+    for (int waste = 0; waste < k; ++waste) times(r.ctx, weights.view(), waste);  // other addresses each time
+    backward(r.ctx, weighted_sum(r.ctx, times(r.ctx, std::as_const(x).view(), k), weights));
+  }
+  EXPECT_EQ(elements(dx), (std::vector<double>{6, 12, 18}));
+  EXPECT_EQ(r.tape.size(), 0);
+}
+
+// Values k·x in scopes that come and go, with and without the tape: what is alive in the end has the gradient k·w.
+TEST(Backward, IsRightWhateverWasReleased) {
+  std::uint32_t state = 1;
+  const auto any = [&](std::uint32_t below) { return (state = state * 1664525u + 1013904223u) / 65536u % below; };
+  const auto x = counting(3, 40), weights = counting(3, 40);
+  for (int round = 0; round < 200; ++round) {
+    Recording r;
+    Tensor<double, 2> dx(x.shape());
+    r.tape.watch(x.view(), dx.view());
+    struct Value {
+      ConstView<double, 2> view;
+      double factor;
+    };
+    std::vector<Value> values{{x.view(), 1}};
+    const std::function<void(int)> scope = [&](int depth) {
+      const std::size_t outer = values.size();
+      for (std::uint32_t steps = 1 + any(5); steps > 0; --steps) {
+        const Value from = values[any(static_cast<std::uint32_t>(values.size()))];
+        switch (any(6)) {
+          case 0:
+          case 1: {
+            const double factor = 1 + any(2);
+            values.push_back({times(r.ctx, from.view, factor), factor * from.factor});
+            break;
+          }
+          case 2:
+            if (depth < 5) {
+              const auto scratch = r.ctx.scratch();
+              scope(depth + 1);
+            }
+            break;
+          case 3: {  // a teacher, or an evaluation
+            Tape* const tape = std::exchange(r.ctx.tape, nullptr);
+            const auto scratch = r.ctx.scratch();
+            scope(5);
+            r.ctx.tape = tape;
+            break;
+          }
+          case 4: r.ctx.arena.allocate<char>(1 + any(100000)); break;
+          default:
+            if (depth == 0 && any(3) == 0) {  // everything anew
+              if (any(2) == 0) r.ctx.tape = nullptr;
+              r.ctx.reset();
+              r.ctx.tape = &r.tape;
+              values = {{x.view(), 1}};
+            }
+        }
+      }
+      if (depth > 0) values.resize(outer);
+    };
+    scope(0);
+    const Value one = values[any(static_cast<std::uint32_t>(values.size()))], other = values.back();
+    backward(r.ctx, sum(r.ctx, weighted_sum(r.ctx, one.view, weights), weighted_sum(r.ctx, other.view, weights)));
+    for (Index i = 0; i < x.size(); ++i) ASSERT_EQ(dx.data()[i], (one.factor + other.factor) * weights.data()[i]) << "round " << round << ", element " << i;
+  }
+}
+
+TEST(Tape, SetAsideItForgetsWhatIsReset) {
+  Recording r;
+  auto x = counting(1, 3), dx = Tensor<double, 2>(Shape{1, 3});
+  const auto weights = counting(1, 3);
+  r.tape.watch(std::as_const(x).view(), dx.view());
+  times(r.ctx, std::as_const(x).view(), 7);
+  r.ctx.tape = nullptr;
+  r.ctx.reset();
+  EXPECT_EQ(r.tape.size(), 0);
+  times(r.ctx, std::as_const(x).view(), 9);
+  r.ctx.tape = &r.tape;
+  backward(r.ctx, weighted_sum(r.ctx, times(r.ctx, std::as_const(x).view(), 2), weights));
+  EXPECT_EQ(elements(dx), (std::vector<double>{2, 4, 6}));
+}
+
+TEST(Tape, WhatHasBeenReleasedHasNoGradient) {
+  Recording r;
+  const auto x = counting(1, 3), weights = counting(1, 3);
+  ConstView<double, 2> gone;
+  ConstView<double, 1> loss;
+  {
+    const auto scratch = r.ctx.scratch();
+    gone = times(r.ctx, x.view(), 2);
+    loss = weighted_sum(r.ctx, gone, weights);
+  }
+  EXPECT_EQ(r.tape.size(), 0);
+  EXPECT_EQ(error_of([&] { r.ctx.gradient(gone); }), "[tape] a value of (1, 3) lay in memory that has been released since: it has no gradient");
+  EXPECT_EQ(error_of([&] { backward(r.ctx, loss); }), "[backward] the result was not computed in this context, or has been released since");
+}
+
+TEST(Tape, DoesNotOutliveItsMemory) {
+  Tape tape;
+  auto x = counting(1, 3), dx = Tensor<double, 2>(Shape{1, 3});
+  const auto weights = counting(1, 3);
+  tape.watch(std::as_const(x).view(), dx.view());
+  {
+    Context ctx;
+    ctx.tape = &tape;
+    times(ctx, std::as_const(x).view(), 2);
+    EXPECT_EQ(tape.size(), 1);
+    Context other;
+    other.tape = &tape;
+    EXPECT_EQ(error_of([&] { times(other, std::as_const(x).view(), 2); }), "[tape] it has recorded in another context: reset() that first");
+    ctx.reset();
+    times(other, std::as_const(x).view(), 2);
+    EXPECT_EQ(tape.size(), 1);
+  }
+  EXPECT_EQ(tape.size(), 0);
+  Context ctx;
+  ctx.tape = &tape;
+  backward(ctx, weighted_sum(ctx, times(ctx, std::as_const(x).view(), 2), weights));
+  EXPECT_EQ(elements(dx), (std::vector<double>{2, 4, 6}));
+}
+
+TEST(Tape, WatchedMemoryOfTheContextIsForgottenWithIt) {
+  Recording r;
+  Tensor<double, 2> dx(Shape{1, 3});
+  const auto weights = counting(1, 3);
+  times(r.ctx, weights.view(), 1);
+  {
+    const auto scratch = r.ctx.scratch();
+    r.tape.watch(r.ctx.arena.allocate<double>(Shape{1, 3}), dx.view());
+  }
+  backward(r.ctx, weighted_sum(r.ctx, times(r.ctx, weights.view(), 1), weights));
+  EXPECT_EQ(elements(dx), (std::vector<double>{0, 0, 0})) << "somebody else's memory now";
+}
+
+// Gradients are the tape's own: they do not end with a scope within a derivative.
+TEST(Backward, ADerivativeMayAskWithinAScratchScope) {
+  Recording r;
+  const auto x = counting(1, 3), weights = counting(1, 3);
+  Tensor<double, 2> dx(x.shape());
+  r.tape.watch(x.view(), dx.view());
+  const auto middle = times(r.ctx, x.view(), 5);
+  const View<double, 1> y = r.ctx.output<double>(Shape{1});
+  y[0] = 0;
+  r.ctx.record(y, [=, w = weights.view()](Context& back, ConstView<double, 1> dy) {
+    {
+      const auto scratch = back.scratch();
+      const auto dmiddle = back.gradient(middle);
+      dmiddle.put(dmiddle.view.matrix(), dy[0] * w.matrix());
+    }
+    std::fill_n(back.arena.allocate<double>(Shape{1000}).data(), 1000, 1e9);
+  });
+  backward(r.ctx, ConstView<double, 1>(y));
+  EXPECT_EQ(elements(dx), (std::vector<double>{5, 10, 15}));
+}
+
+// y = Σ a∘x + Σ b∘x' with x' the same memory under another shape; the derivative writes one row of each in turn.
+TEST(Backward, TwoShapesOfOneBufferAddUp) {
+  for (const bool watched : {false, true}) {
+    Recording r;
+    const auto x = counting(2, 3), a = counting(2, 3), b = counting(3, 2);
+    Tensor<double, 2> dx(x.shape());
+    r.tape.watch(x.view(), dx.view(), Tape::Start::overwrite);
+    const auto wide = watched ? x.view() : times(r.ctx, x.view(), 1), tall = wide.reshape(Shape{3, 2});
+    const View<double, 1> y = r.ctx.output<double>(Shape{1});
+    y[0] = 0;
+    r.ctx.record(y, [=, a = a.view(), b = b.view()](Context& back, ConstView<double, 1>) {
+      const auto dwide = back.gradient(wide), dtall = back.gradient(tall);
+      for (Index i = 2; i >= 0; --i) {
+        if (i < 2) dwide.put(dwide.view.matrix().row(i), a.matrix().row(i));
+        dtall.put(dtall.view.matrix().row(i), b.matrix().row(i));
+      }
+    });
+    backward(r.ctx, ConstView<double, 1>(y));
+    EXPECT_EQ(elements(dx), (std::vector<double>{2, 4, 6, 8, 10, 12}));
+  }
 }
 
 TEST(Tape, WatchesMemoryOnceAndWhole) {

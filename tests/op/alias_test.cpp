@@ -105,3 +105,19 @@ TEST(Alias, QueriesKeysAndValuesOfAnAttention) {
                 want);
   }
 }
+
+// Grouped heads: (4 tokens, 2 heads) as queries, (8 tokens, 1 head) as keys and values, of the same 32 numbers. The same from
+// copies, whose gradients the tape adds up.
+TEST(Alias, QueriesAndKeysOfTwoShapes) {
+  const auto x = random(Shape{8, 4}, 1);
+  const auto dy = random(Shape{1, 4, 2, 4}, 2);
+  const auto attend = [](Context& ctx, ConstView<double, 2> q, ConstView<double, 2> k, ConstView<double, 2> v) {
+    return op::attention<double>(ctx, q.reshape(Shape{1, 4, 2, 4}), k.reshape(Shape{1, 8, 1, 4}), v.reshape(Shape{1, 8, 1, 4}), {.scale = 0.5});
+  };
+  const Tensor<double, 2> zeros(x.shape());
+  const auto want = gradient(x, dy, [&](Context& ctx, ConstView<double, 2> z) {
+    const auto copy = [&] { return op::add(ctx, z, zeros.view()); };
+    return attend(ctx, copy(), copy(), copy());
+  });
+  expect_near(gradient(x, dy, [&](Context& ctx, ConstView<double, 2> z) { return attend(ctx, z, z, z); }), want);
+}

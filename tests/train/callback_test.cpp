@@ -1,6 +1,7 @@
 // What a loss callback may do.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -72,6 +73,112 @@ TEST(TrainerCallback, WhatThrowsLeavesNoTrace) {
   const StepReport want = undisturbed.step(), got = disturbed.step();
   EXPECT_EQ(got.loss, want.loss);
   EXPECT_EQ(got.gradient_norm, want.gradient_norm);
+}
+
+// By then earlier micro-batches' gradient is mixed with part of this one's: all is discarded.
+TEST(TrainerCallback, ADerivativeThatThrowsDiscardsAll) {
+  const Batch batch;
+  const auto good = [&](Context& ctx, const auto& model) { return batch.loss(ctx, model); };
+  const auto bad = [&](Context& ctx, const auto& model) {
+    // Before the model in the forward pass, so after its output layer in the backward one.
+    const auto memory = model.encode(ctx, batch.source, batch.lengths);
+    const View<float, 3> same = ctx.output<float>(memory.shape());
+    std::copy_n(memory.data(), memory.size(), same.data());
+    ctx.record(same, [](Context&, ConstView<float, 3>) { fail("test", "thrown on purpose"); });
+    return op::cross_entropy(ctx, model.logits(ctx, model.decode(ctx, batch.target, same, batch.lengths)), batch.expected);
+  };
+  const auto eager = [&](Context& ctx, const auto& model) {
+    const Loss loss = batch.loss(ctx, model);
+    backward(ctx, loss.sum, 1.0);
+    return loss;
+  };
+  Trainer<EncoderDecoder<>> undisturbed(seeded(), {}), disturbed(seeded(), {});
+  undisturbed.accumulate(good);
+  const StepReport want = undisturbed.step();
+  disturbed.accumulate(good);
+  EXPECT_EQ(error_of([&] { disturbed.accumulate(bad); }), "[test] thrown on purpose");
+  const StepReport nothing = disturbed.step();
+  EXPECT_TRUE(nothing.skipped);
+  EXPECT_EQ(nothing.tokens, 0);
+  disturbed.accumulate(good);
+  EXPECT_EQ(error_of([&] { disturbed.accumulate(eager); }), "[trainer] the loss called backward() itself");
+  EXPECT_EQ(disturbed.step().tokens, 0);
+  disturbed.accumulate(good);
+  const StepReport got = disturbed.step();
+  EXPECT_EQ(got.tokens, 4);
+  EXPECT_EQ(got.loss, want.loss);
+  EXPECT_EQ(got.gradient_norm, want.gradient_norm);
+}
+
+// What is refused changes nothing of what was accumulated.
+TEST(TrainerCallback, TheTrainerIsNotToBeCalledFromIt) {
+  const Batch batch;
+  const auto good = [&](Context& ctx, const auto& model) { return batch.loss(ctx, model); };
+  Trainer<EncoderDecoder<>> undisturbed(seeded(), {}), disturbed(seeded(), {});
+  const auto calling = [&](auto&& call) {
+    return error_of([&] {
+      disturbed.accumulate([&](Context& ctx, const auto& model) {
+        call();
+        return batch.loss(ctx, model);
+      });
+    });
+  };
+  disturbed.accumulate(good);
+  EXPECT_EQ(calling([&] { disturbed.step(); }), "[trainer] step() was called from within a loss or a learning rate");
+  EXPECT_EQ(calling([&] { disturbed.discard(); }), "[trainer] discard() was called from within a loss or a learning rate");
+  EXPECT_EQ(calling([&] { disturbed.accumulate(good); }), "[trainer] accumulate() was called from within a loss or a learning rate");
+  undisturbed.accumulate(good);
+  const StepReport want = undisturbed.step(), got = disturbed.step();
+  EXPECT_EQ(got.tokens, want.tokens);
+  EXPECT_EQ(got.gradient_norm, want.gradient_norm);
+}
+
+// A teacher within the loss, recorded or not, and an evaluation whose context is reset: the student's gradient is what it is alone.
+TEST(TrainerCallback, OtherPassesDoNotDisturb) {
+  const Batch batch;
+  const EncoderDecoder<> teacher = seeded();
+  const auto teach = [&](Context& ctx) {
+    const auto scratch = ctx.scratch();
+    teacher(ctx, {.source = batch.source, .source_lengths = batch.lengths, .target = batch.target});
+  };
+  Trainer<EncoderDecoder<>> alone(seeded(), {}), taught(seeded(), {});
+  for (int step = 0; step < 3; ++step) {
+    alone.accumulate([&](Context& ctx, const auto& model) { return batch.loss(ctx, model); });
+    taught.accumulate([&](Context& ctx, const auto& model) {
+      Tape* const tape = std::exchange(ctx.tape, nullptr);
+      batch.loss(ctx, model);
+      if (step == 1) ctx.reset();
+      teach(ctx);
+      ctx.tape = tape;
+      teach(ctx);
+      const auto memory = model.encode(ctx, batch.source, batch.lengths);
+      teach(ctx);
+      const auto hidden = model.decode(ctx, batch.target, memory, batch.lengths);
+      ctx.tape = nullptr;
+      teach(ctx);
+      ctx.tape = tape;
+      teach(ctx);
+      return op::cross_entropy(ctx, model.logits(ctx, hidden), batch.expected);
+    });
+    const StepReport want = alone.step(), got = taught.step();
+    EXPECT_EQ(got.loss, want.loss);
+    EXPECT_EQ(got.gradient_norm, want.gradient_norm);
+    EXPECT_GT(got.gradient_norm, 0);
+  }
+}
+
+TEST(TrainerCallback, ATapeThatIsNotPutBackIsAnError) {
+  const Batch batch;
+  Trainer<EncoderDecoder<>> trainer(seeded(), {});
+  EXPECT_EQ(error_of([&] {
+              trainer.accumulate([&](Context& ctx, const auto& model) {
+                ctx.tape = nullptr;
+                return batch.loss(ctx, model);
+              });
+            }),
+            "[trainer] the loss did not put the context's tape back");
+  trainer.accumulate([&](Context& ctx, const auto& model) { return batch.loss(ctx, model); });
+  EXPECT_FALSE(trainer.step().skipped);
 }
 
 TEST(TrainerCallback, SettingsThatDestroyWeightsAreErrors) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -31,12 +33,57 @@ class Arena {
   /// How far the stack reaches; from mark(), for rewind().
   struct Mark {
     std::size_t block = 0, used = 0;
+    friend constexpr auto operator<=>(const Mark&, const Mark&) = default;
+  };
+
+  /// Who keeps addresses of an arena, and so has to forget them when their memory is released: forget_released() is called when
+  /// it just has been, and can still be read. The arena and its guests may end in any order.
+  class Guest {
+   public:
+    Guest() = default;
+    Guest(const Guest&) = delete;
+    Guest& operator=(const Guest&) = delete;
+
+   protected:
+    ~Guest() { leave(); }
+    virtual void forget_released(const Arena& arena) = 0;
+
+    const Arena* host() const { return host_; }
+    /// Becomes a guest of this arena alone.
+    void enter(Arena& arena) {
+      if (host_ == &arena) return;
+      leave();
+      host_ = &arena;
+      next_ = std::exchange(arena.guests_, this);
+    }
+    /// What it keeps lies before the end of what is allocated now.
+    void keeps_what_is_allocated() {
+      if (host_) reach_ = host_->mark();
+    }
+
+   private:
+    friend Arena;
+    void leave() {
+      if (!host_) return;
+      Guest** place = &host_->guests_;
+      while (*place != this) place = &(*place)->next_;
+      *place = next_;
+      host_ = nullptr;
+    }
+
+    Arena* host_ = nullptr;
+    Guest* next_ = nullptr;
+    Mark reach_;
   };
 
   Arena() = default;
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
-  ~Arena() { release_all(); }
+  ~Arena() {
+    rewind({});
+    while (guests_) guests_->leave();
+    release_all();
+  }
 
   /// `count` uninitialised elements on a cache line; never null.
   template <class T>
@@ -71,18 +118,35 @@ class Arena {
 
   Mark mark() const { return position_; }
 
-  /// Releases everything allocated since the mark.
+  /// Whether this is an address in memory of the arena that is not allocated.
+  bool released(const void* address) const {
+    const auto before = std::less<const void*>();
+    for (std::size_t block = position_.block; block < blocks_.size(); ++block) {
+      const std::byte* const data = blocks_[block].data;
+      if (!before(address, data + (block == position_.block ? position_.used : 0)) && before(address, data + blocks_[block].bytes)) return true;
+    }
+    return false;
+  }
+
+  /// Releases everything allocated since the mark; nothing, if that has been released already.
   void rewind(Mark mark) {
-    for (std::size_t block = mark.block; block < blocks_.size() && block <= position_.block; ++block) {
+    if (position_ <= mark) return;
+    const Mark end = std::exchange(position_, mark);
+    for (Guest* guest = guests_; guest; guest = guest->next_)
+      if (mark < guest->reach_) {
+        guest->reach_ = mark;
+        guest->forget_released(*this);
+      }
+    for (std::size_t block = mark.block; block < blocks_.size() && block <= end.block; ++block) {
       const std::size_t from = block == mark.block ? mark.used : 0;
       poison(blocks_[block].data + from, blocks_[block].bytes - from);
     }
-    position_ = mark;
   }
 
   /// Releases everything; several blocks become one, so that the next round of the same size needs no other.
   void reset() {
     rewind({});
+    ++round_;
     if (blocks_.size() < 2) return;
     const std::size_t bytes = capacity();
     release_all();
@@ -93,14 +157,17 @@ class Arena {
   /// Memory that is released at the end of the C++ scope.
   class Scratch {
    public:
-    explicit Scratch(Arena& arena) : arena_(arena), mark_(arena.mark()) {}
-    ~Scratch() { arena_.rewind(mark_); }
+    explicit Scratch(Arena& arena) : arena_(arena), mark_(arena.mark()), round_(arena.round_) {}
+    ~Scratch() {
+      if (arena_.round_ == round_) arena_.rewind(mark_);  // else a reset() did, and the mark means nothing now
+    }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
 
    private:
     Arena& arena_;
     Mark mark_;
+    std::size_t round_;
   };
   [[nodiscard]] Scratch scratch() { return Scratch(*this); }
 
@@ -137,6 +204,8 @@ class Arena {
 
   std::vector<Block> blocks_;
   Mark position_;
+  std::size_t round_ = 0;  // resets so far
+  Guest* guests_ = nullptr;
 };
 
 }  // namespace eigenformer

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <string>
 #include <type_traits>
@@ -23,7 +24,9 @@ class Context;
 
 /// What was computed, so that it can be differentiated in reverse. A gradient belongs to memory: the gradient of any
 /// view (a slice, a reshape, one head) is the same view of the gradient of the buffer that it lies in.
-class Tape {
+/// What is released of the context's memory, by the end of a scratch() scope or by a reset(), is forgotten, whether the tape is in
+/// use just then or set aside. A tape records in one context at a time.
+class Tape final : private Arena::Guest {
  public:
   /// What a watched gradient holds when the backward pass begins: numbers to add to, or nothing worth keeping.
   enum class Start { add, overwrite };
@@ -40,12 +43,11 @@ class Tape {
   void watch(View<T, Rank> x, View<std::remove_const_t<T>, Rank> gradient, Start start = Start::add) {
     require(x.shape() == gradient.shape() && x.contiguous() && gradient.contiguous(), "tape", "value ", x.shape(),
             " and gradient ", gradient.shape(), " must have the same shape, without gaps");
-    const Buffer buffer{bytes_of(x.data()), static_cast<std::size_t>(x.size()) * sizeof(T), reinterpret_cast<std::byte*>(gradient.data()), true,
-                        start == Start::overwrite};
+    const Buffer buffer{.begin = bytes_of(x.data()), .bytes = static_cast<std::size_t>(x.size()) * sizeof(T), .gradient = reinterpret_cast<std::byte*>(gradient.data()),
+                        .watched = true, .fresh = start == Start::overwrite};
     for (const Buffer& other : buffers_)
-      require(other.begin == buffer.begin ? other.bytes == buffer.bytes
-                                          : other.begin + other.bytes <= buffer.begin || buffer.begin + buffer.bytes <= other.begin,
-              "tape", "a value of ", x.shape(), " overlaps another one that is watched or recorded");
+      require(other.begin == buffer.begin ? other.bytes == buffer.bytes : !other.overlaps(buffer), "tape", "a value of ", x.shape(),
+              " overlaps another one that is watched or recorded");
     insert(buffer);
   }
 
@@ -57,9 +59,11 @@ class Tape {
 
   /// Forgets what was computed, not what is watched.
   void clear() {
+    require(!running_, "tape", "a derivative cannot forget what is being differentiated");
     last_ = nullptr;
     reached_ = false;
     std::erase_if(buffers_, [](const Buffer& buffer) { return !buffer.watched; });
+    gradients_.reset();
   }
 
   /// Whether a derivative with respect to anything watched was asked for, since clear().
@@ -80,7 +84,10 @@ class Tape {
     std::size_t bytes;
     std::byte* gradient;
     bool watched;
-    bool fresh;  // the first contribution overwrites
+    bool fresh;          // the first contribution overwrites
+    bool spent = false;  // a backward pass has gone through how it was computed
+
+    bool overlaps(const Buffer& other) const { return begin < other.begin + other.bytes && other.begin < begin + bytes; }
   };
   struct Node {
     Node* previous;
@@ -90,14 +97,39 @@ class Tape {
   struct NodeOf : Node {
     F f;
   };
+  /// A gradient in memory of its own, which is added to the right one when the step has ended.
+  struct Late {
+    Late* next;
+    void (*add)(Late&);
+  };
+  template <class T, int Rank>
+  struct LateOf : Late {
+    View<T, Rank> from, to;
+  };
 
   static const std::byte* bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
+
+  void forget_released(const Arena& arena) override {
+    while (last_ && arena.released(last_)) last_ = last_->previous;
+    std::erase_if(buffers_, [&](const Buffer& buffer) { return arena.released(buffer.begin) || (buffer.watched && arena.released(buffer.gradient)); });
+  }
+
+  /// Before anything in this arena is recorded.
+  void record_in(Arena& arena) {
+    if (host() == &arena) return;
+    require(!last_ && std::all_of(buffers_.begin(), buffers_.end(), [](const Buffer& buffer) { return buffer.watched; }), "tape",
+            "it has recorded in another context: reset() that first");
+    enter(arena);
+  }
 
   void insert(Buffer buffer) {
     const auto place = std::lower_bound(buffers_.begin(), buffers_.end(), buffer.begin,
                                         [](const Buffer& other, const std::byte* begin) { return other.begin < begin; });
+    require(buffer.watched || ((place == buffers_.begin() || !(place - 1)->overlaps(buffer)) && (place == buffers_.end() || !place->overlaps(buffer))), "tape",
+            "memory of something that is watched was released, and is used again");
     if (place != buffers_.end() && place->begin == buffer.begin) *place = buffer;
     else buffers_.insert(place, buffer);
+    keeps_what_is_allocated();
   }
 
   Buffer* find(const void* data) {
@@ -115,11 +147,41 @@ class Tape {
     auto* node = new (arena.allocate_bytes(sizeof(NodeOf<F>))) NodeOf<F>{{last_, nullptr}, f};
     node->run = [](Node& self, Context& ctx) { static_cast<NodeOf<F>&>(self).f(ctx); };
     last_ = node;
+    keeps_what_is_allocated();
+  }
+
+  /// Gradients of what was computed by the last backward pass are no longer needed.
+  void begin_backward() {
+    require(!running_, "backward", "a derivative cannot be differentiated");
+    bool needed = false;
+    for (Buffer& buffer : buffers_) {
+      if (buffer.spent) buffer.gradient = nullptr;
+      needed |= !buffer.watched && buffer.gradient;
+    }
+    if (!needed) gradients_.reset();
+    running_ = true;
+  }
+  void end_backward() {
+    last_ = nullptr;
+    lent_.clear();
+    late_ = nullptr;
+    running_ = false;
+    for (Buffer& buffer : buffers_) buffer.spent = !buffer.watched;
+  }
+
+  /// Whether the running step was given a gradient of any of this memory already; if not, it is now.
+  bool lent_before(const std::byte* begin, const std::byte* end) {
+    const bool before = std::any_of(lent_.begin(), lent_.end(), [&](const auto& other) { return begin < other.second && other.first < end; });
+    if (!before) lent_.emplace_back(begin, end);
+    return before;
   }
 
   std::vector<Buffer> buffers_;  // by address, disjoint
   Node* last_ = nullptr;
-  bool reached_ = false;
+  Arena gradients_;  // of what was computed, so that they outlive any scratch() scope within a derivative
+  std::vector<std::pair<const std::byte*, const std::byte*>> lent_;  // what the running step was given
+  Late* late_ = nullptr;
+  bool reached_ = false, running_ = false;
 };
 
 /// Threads, memory, and optionally a tape (then everything is recorded) and a random stream (then dropout is on).
@@ -134,7 +196,7 @@ class Context {
   Tape* tape = nullptr;
   Random* random = nullptr;
 
-  /// Ends a step: releases all activations and what the tape recorded.
+  /// Ends a step: releases all activations and what tapes recorded of them.
   void reset() {
     if (tape) tape->clear();
     arena.reset();
@@ -143,8 +205,10 @@ class Context {
   /// Uninitialised memory for what an op returns.
   template <class T, int Rank>
   View<T, Rank> output(Shape<Rank> shape) {
+    if (tape) tape->record_in(arena);
     const View<T, Rank> y = arena.allocate<T>(shape);
-    if (tape) tape->insert({Tape::bytes_of(y.data()), static_cast<std::size_t>(y.size()) * sizeof(T), nullptr, false, true});
+    if (tape)
+      tape->insert({.begin = Tape::bytes_of(y.data()), .bytes = static_cast<std::size_t>(y.size()) * sizeof(T), .gradient = nullptr, .watched = false, .fresh = true});
     return y;
   }
 
@@ -166,25 +230,34 @@ class Context {
   template <class T, int Rank, class F>
   void record(View<T, Rank> y, F derivative) {
     if (!tape) return;
+    tape->record_in(arena);
     tape->push(arena, [y, derivative](Context& ctx) {
       if (const auto dy = ctx.gradient_so_far(y)) derivative(ctx, View<const T, Rank>(dy));
     });
   }
 
-  /// Where to put dL/dx; null if x is a constant.
+  /// Where to put dL/dx; null if x is a constant. A derivative may ask for views of the same memory, of any shapes: what it puts
+  /// into each counts.
   template <class T, int Rank>
   Gradient<std::remove_const_t<T>, Rank> gradient(View<T, Rank> x) {
+    using Value = std::remove_const_t<T>;
     Tape::Buffer* const buffer = x ? tape->find(x.data()) : nullptr;
-    if (!buffer) return {};
-    const bool first = std::exchange(buffer->fresh, false);
+    if (!buffer) {
+      require(!x || x.size() == 0 || !arena.released(x.data()), "tape", "a value of ", x.shape(), " lay in memory that has been released since: it has no gradient");
+      return {};
+    }
+    require(!buffer->spent, "tape", "a backward pass has gone through the computation of a value of ", x.shape(), ": compute it again for another one");
     const bool whole = x.contiguous() && static_cast<std::size_t>(x.size()) * sizeof(T) == buffer->bytes;
     for (int axis = 0; axis < Rank; ++axis)
       require(x.size() == 0 || x.extent(axis) <= 1 || x.stride(axis) != 0, "tape", "a view of ", x.shape(), " that repeats its elements along axis ", axis,
               " has no gradient: copy it first");
     tape->reached_ |= buffer->watched;
-    if (!buffer->gradient) buffer->gradient = static_cast<std::byte*>(arena.allocate_bytes(buffer->bytes));
+    if (!buffer->gradient) buffer->gradient = static_cast<std::byte*>(tape->gradients_.allocate_bytes(buffer->bytes));
+    const View<Value, Rank> there = same_view(x, *buffer);
+    if (tape->running_ && x.size() > 0 && tape->lent_before(Tape::bytes_of(there.data()), Tape::bytes_of(there.data() + last_offset(there) + 1))) return lend_late(there);
+    const bool first = std::exchange(buffer->fresh, false);
     if (first && !whole) std::memset(buffer->gradient, 0, buffer->bytes);
-    return {same_view(x, *buffer), !(first && whole)};
+    return {there, !(first && whole)};
   }
 
   /// dL/dx as collected so far; null if nothing was.
@@ -207,25 +280,65 @@ class Context {
     return kept;
   }
 
-  /// Runs what was recorded in reverse.
-  void replay() {
-    for (Tape::Node* node = tape->last_; node; node = node->previous) node->run(*node, *this);
-    tape->last_ = nullptr;
+  /// Runs what was recorded in reverse, given dL/dy. See backward().
+  template <class T, int Rank>
+  void replay(ConstView<T, Rank> y, ConstView<T, Rank> dy) {
+    require(tape != nullptr, "backward", "nothing was recorded: the context has no tape");
+    require(y.shape() == dy.shape() && y.contiguous() && dy.contiguous(), "backward", "result ", y.shape(), " and its gradient ",
+            dy.shape(), " must have the same shape, without gaps");
+    require(y && tape->find(y.data()), "backward", "the result was not computed in this context, or has been released since");
+    require(tape->last_ != nullptr, "backward", "nothing was recorded since the last backward pass: one pass per recording");
+    tape->begin_backward();
+    const Ending ending{*tape};
+    const Gradient<T, Rank> seed = gradient(y);
+    for (Index i = 0; i < y.size(); ++i) seed.view.data()[i] = (seed.add ? seed.view.data()[i] : T{0}) + dy.data()[i];
+    while (Tape::Node* const node = tape->last_) {
+      tape->last_ = node->previous;
+      tape->lent_.clear();
+      node->run(*node, *this);
+      for (; tape->late_; tape->late_ = tape->late_->next) tape->late_->add(*tape->late_);
+    }
     for (Tape::Buffer& buffer : tape->buffers_)  // what the result does not depend on
       if (buffer.watched && std::exchange(buffer.fresh, false)) std::memset(buffer.gradient, 0, buffer.bytes);
   }
 
  private:
+  struct Ending {
+    Tape& tape;
+    ~Ending() { tape.end_backward(); }
+  };
+
   template <class T, int Rank>
   static void copy_elements(ConstView<T, Rank> from, View<T, Rank> to) {
     if constexpr (Rank == 1) std::copy_n(from.data(), from.size(), to.data());
     else for (Index i = 0; i < from.extent(0); ++i) copy_elements<T, Rank - 1>(from[i], to[i]);
   }
   template <class T, int Rank>
-  static View<std::remove_const_t<T>, Rank> same_view(View<T, Rank> x, const Tape::Buffer& buffer) {
-    Index last = 0;  // offset of the last element
+  static void add_elements(View<T, Rank> from, View<T, Rank> to) {
+    if constexpr (Rank == 1) std::transform(to.data(), to.data() + to.size(), from.data(), to.data(), std::plus<T>());
+    else for (Index i = 0; i < from.extent(0); ++i) add_elements<T, Rank - 1>(from[i], to[i]);
+  }
+  template <class T, int Rank>
+  Gradient<T, Rank> lend_late(View<T, Rank> to) {
+    Arena& memory = tape->gradients_;
+    const View<T, Rank> own = memory.allocate<T>(to.shape());
+    tape->late_ = new (memory.allocate_bytes(sizeof(Tape::LateOf<T, Rank>)))
+        Tape::LateOf<T, Rank>{{tape->late_, [](Tape::Late& late) {
+                                 const auto& of = static_cast<Tape::LateOf<T, Rank>&>(late);
+                                 add_elements<T, Rank>(of.from, of.to);
+                               }},
+                              own, to};
+    return {own, false};
+  }
+  template <class T, int Rank>
+  static Index last_offset(View<T, Rank> x) {
+    Index last = 0;
     for (int axis = 0; axis < Rank; ++axis) last += (x.extent(axis) - 1) * x.stride(axis);
-    require(x.size() == 0 || Tape::bytes_of(x.data() + last + 1) <= buffer.begin + buffer.bytes, "tape", "a view of ", x.shape(),
+    return last;
+  }
+  template <class T, int Rank>
+  static View<std::remove_const_t<T>, Rank> same_view(View<T, Rank> x, const Tape::Buffer& buffer) {
+    require(x.size() == 0 || Tape::bytes_of(x.data() + last_offset(x) + 1) <= buffer.begin + buffer.bytes, "tape", "a view of ", x.shape(),
             " reaches beyond the memory whose gradient is watched");
     auto* const data = reinterpret_cast<std::remove_const_t<T>*>(buffer.gradient + (Tape::bytes_of(x.data()) - buffer.begin));
     Shape<Rank> strides{};
@@ -234,17 +347,11 @@ class Context {
   }
 };
 
-/// Adds dL/dx to the gradient of everything that y was computed from, given dL/dy of y's shape.
+/// Adds dL/dx to the gradient of everything that y was computed from, given dL/dy of y's shape. Should a derivative throw, then
+/// what was recorded is used up all the same, and what is watched holds part of the sum.
 template <class T, int Rank>
 void backward(Context& ctx, ConstView<T, Rank> y, std::type_identity_t<ConstView<T, Rank>> dy) {
-  require(ctx.tape != nullptr, "backward", "nothing was recorded: the context has no tape");
-  require(y.shape() == dy.shape() && y.contiguous() && dy.contiguous(), "backward", "result ", y.shape(), " and its gradient ",
-          dy.shape(), " must have the same shape, without gaps");
-  const Gradient<T, Rank> seed = ctx.gradient(y);
-  require(static_cast<bool>(seed), "backward", "the result was not computed in this context");
-  require(ctx.tape->size() > 0, "backward", "nothing was recorded since the last backward pass: one pass per recording");
-  for (Index i = 0; i < y.size(); ++i) seed.view.data()[i] = (seed.add ? seed.view.data()[i] : T{0}) + dy.data()[i];
-  ctx.replay();
+  ctx.replay(y, dy);
 }
 
 /// The same for a single number y, with dL/dy = seed.

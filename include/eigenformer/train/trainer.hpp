@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "eigenformer/core/context.hpp"
@@ -67,29 +68,30 @@ class Trainer {
 
   /// Adds the gradient of one (micro-)batch; loss(ctx, model) computes it, with the model and context that it is given, and
   /// returns a Loss. Several calls before a step() make one batch of all their tokens. Ids, lengths and masks may be
-  /// local to the callback; other tensors that ops read must outlive the call.
+  /// local to the callback; other tensors that ops read must outlive the call. What the callback computes in a ctx.scratch() scope,
+  /// or with ctx.tape set aside, is a constant to its loss.
+  /// If the callback throws, it is as if the call had not been, and what earlier ones added stays. If a derivative throws, or
+  /// the callback called backward() itself, all since the last step is discarded.
   template <class F>
   void accumulate(F&& loss) {
-    require(!busy_, "trainer", "accumulate() was called from within its own loss");
-    busy_ = true;
-    const auto idle = finally([&] { busy_ = false; });
+    const auto busy = begin("accumulate");
     const Random before = random_;
     if (!pending_) random_ = {static_cast<std::uint64_t>(counters(1)), static_cast<std::uint32_t>(steps() + 1), 0};
     bool counted = false;
     const auto unless_counted = finally([&] {
       if (!counted) random_ = before;  // as if the call had not been
+      if (!counted && tape_.reached()) forget();
+      ctx_.reset();
     });
+    ctx_.tape = &tape_;  // an earlier callback may have thrown with it set aside
+    ctx_.random = &random_;
     tape_.forget();
     tape_.watch(model, gradient_, pending_ ? Tape::Start::add : Tape::Start::overwrite);  // every time: the model may have been assigned to
-    const auto clean = finally([&] { ctx_.reset(); });
     const Loss result = loss(ctx_, std::as_const(model));
+    require(!tape_.reached(), "trainer", "the loss called backward() itself");
     if (result.tokens == 0) return;
-    try {
-      backward(ctx_, result.sum, 1.0);
-    } catch (...) {
-      discard();
-      throw;
-    }
+    require(ctx_.tape == &tape_, "trainer", "the loss did not put the context's tape back");
+    backward(ctx_, result.sum, 1.0);
     require(tape_.reached(), "trainer", "the loss depends on no weight of this trainer's model: compute it with the model that the callback is given");
     loss_ += result.sum[0];
     tokens_ += result.tokens;
@@ -98,6 +100,7 @@ class Trainer {
 
   /// One optimiser step on the mean over all tokens accumulated since the last; then starts anew.
   StepReport step() {
+    const auto busy = begin("step");
     StepReport report{.step = steps(), .loss = tokens_ > 0 ? loss_ / static_cast<double>(tokens_) : 0, .tokens = tokens_, .skipped = true};
     if (tokens_ > 0) {
       report.gradient_norm = global_norm(ctx_, gradient_) / static_cast<double>(tokens_);
@@ -111,15 +114,14 @@ class Trainer {
         report.skipped = false;
       }
     }
-    discard();
+    forget();
     return report;
   }
 
-  /// Forgets what was accumulated since the last step; also after an accumulate() whose backward pass threw.
+  /// Forgets what was accumulated since the last step.
   void discard() {
-    loss_ = 0;
-    tokens_ = 0;
-    pending_ = false;
+    const auto busy = begin("discard");
+    forget();
   }
 
  private:
@@ -132,6 +134,18 @@ class Trainer {
       ~Guard() { f(); }
     };
     return Guard{std::move(f)};
+  }
+
+  /// No call goes on within another one.
+  auto begin(std::string_view call) {
+    require(!busy_, "trainer", call, "() was called from within a loss or a learning rate");
+    busy_ = true;
+    return finally([this] { busy_ = false; });
+  }
+  void forget() {
+    loss_ = 0;
+    tokens_ = 0;
+    pending_ = false;
   }
 
   TrainerConfig config_;
