@@ -138,7 +138,7 @@ class Trainer {
 
   /// No call goes on within another one.
   auto begin(std::string_view call) {
-    require(!busy_, "trainer", call, "() was called from within a loss or a learning rate");
+    require(!busy_, "trainer", call, "() was called from within a loss");
     busy_ = true;
     return finally([this] { busy_ = false; });
   }
