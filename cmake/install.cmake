@@ -32,3 +32,10 @@ install(FILES
   "${PROJECT_BINARY_DIR}/eigenformer-config-version.cmake"
   cmake/sentencepiece.cmake
   DESTINATION ${package_dir})
+
+# For builds without CMake. Headers that need more than Eigen say which package.
+set(pkgconfig_dir ${CMAKE_INSTALL_DATADIR}/pkgconfig)
+file(RELATIVE_PATH relative_prefix "/${pkgconfig_dir}" /)
+configure_file(cmake/eigenformer.pc.in eigenformer.pc @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/eigenformer.pc" DESTINATION ${pkgconfig_dir})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/eigenformer)

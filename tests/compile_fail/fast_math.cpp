@@ -1,3 +1,4 @@
 // flags: -ffast-math
 // error: eigenformer: -ffast-math
+// errors: 2
 #include <eigenformer/core/error.hpp>

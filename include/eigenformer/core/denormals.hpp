@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "eigenformer/core/language.hpp"
+
 #if defined(__SSE__) || defined(_M_X64)
 #include <xmmintrin.h>
 #define EIGENFORMER_HAS_MXCSR 1

@@ -9,10 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
-// Masks are −inf and skipped steps are found by isfinite: a compiler that assumes neither exists breaks both silently.
-#if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
-#error "eigenformer: -ffast-math / -ffinite-math-only removes the infinities that masking needs; add -fno-finite-math-only"
-#endif
+#include "eigenformer/core/language.hpp"
 
 namespace eigenformer {
 

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "eigenformer/core/language.hpp"
+
 namespace eigenformer {
 
 /// Extents, strides and counts; signed, the same type as Eigen::Index.

@@ -1,7 +1,7 @@
 // Threads: a handle to a thread pool, or to none, and parallel_for over it.
 #pragma once
 
-#include <Eigen/Core>
+#include "eigenformer/core/eigen.hpp"
 #if __has_include(<Eigen/ThreadPool>)
 #include <Eigen/ThreadPool>
 #else

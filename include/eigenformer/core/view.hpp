@@ -1,7 +1,6 @@
 // View: a pointer with extents and strides. What every function takes and returns.
 #pragma once
 
-#include <Eigen/Core>
 #include <concepts>
 #include <cstddef>
 #include <iterator>
@@ -9,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "eigenformer/core/eigen.hpp"
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/core/shape.hpp"

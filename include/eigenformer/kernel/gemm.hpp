@@ -4,11 +4,11 @@
 // tile, edge or thread computes it: that is the bit guarantee.
 #pragma once
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cstring>
 
 #include "eigenformer/core/arena.hpp"
+#include "eigenformer/core/eigen.hpp"
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"

@@ -1,9 +1,9 @@
 // Rows as Eigen arrays, and how many of them make a piece of work.
 #pragma once
 
-#include <Eigen/Core>
 #include <algorithm>
 
+#include "eigenformer/core/eigen.hpp"
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/kernel/simd.hpp"

@@ -1,7 +1,6 @@
 // A vector register of T: a thin face over Eigen's packets, so that one kernel serves SSE, AVX2, AVX-512, NEON and plain scalars.
 #pragma once
 
-#include <Eigen/Core>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -12,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "eigenformer/core/eigen.hpp"
 #include "eigenformer/core/scalar.hpp"
 
 // Kernels of translation units that are compiled for different instruction sets must not be merged by the linker: their

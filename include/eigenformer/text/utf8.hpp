@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "eigenformer/core/language.hpp"
+
 namespace eigenformer::detail {
 
 /// What a text begins with: a whole character; the longest beginning of one, broken off by another byte; or a beginning that ends
