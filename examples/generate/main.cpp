@@ -78,6 +78,7 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
   }
 
   TextStream stream(tokenizer);
+  std::string failure;
   if constexpr (decodes_only)
     for (const Id id : prompt) print(stream.next(id));
   const Clock clock;
@@ -95,15 +96,17 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
   if (options.beams == 1) {
     GenerateConfig config{.max_tokens = most, .ends = ends, .begin = begin, .on_token = on_token};
     if (options.temperature > 0) config.sampling = Sampling{.temperature = options.temperature, .top_p = options.top_p, .seed = options.seed};
-    with([](auto&&... arguments) { return generate(arguments...); }, config);
+    failure = with([](auto&&... arguments) { return generate(arguments...); }, config)[0].failure;
   } else {
     const BeamConfig config{.max_tokens = most, .ends = ends, .begin = begin, .beams = options.beams, .penalty = LengthPenalty::power};
     const auto texts = with([](auto&&... arguments) { return beam_search(arguments...); }, config);
     for (const Id id : texts[0][0].tokens) print(stream.next(id));
     count = static_cast<Index>(texts[0][0].tokens.size());
+    failure = texts[0][0].failure;
   }
   const double seconds = clock.seconds();
   print(stream.flush() + "\n");
+  require(failure.empty(), "generate", "the text could not go on: ", failure);
   if (options.beams > 1) {
     std::fprintf(stderr, "%td tokens of the best of %td beams, %.0f tokens/s with the prompt\n", count, options.beams, static_cast<double>(count) / seconds);
   } else if (count > 0) {

@@ -112,6 +112,7 @@ int run(int argc, char** argv) {
     const auto sample = generate(ctx, trainer.model, {{begin_of_text}}, {.max_tokens = 120, .sampling = Sampling{.temperature = 0.7, .seed = options.seed}});
     std::string written;
     for (const Id id : sample[0].tokens) written += id < 256 ? static_cast<char>(static_cast<unsigned char>(id)) : '|';
+    written += sample[0].failure;
     std::printf("\nvalidation loss %.3f per byte. It writes:\n%s\n\n", validate(ctx, trainer.model, validation), written.c_str());
   }
 

@@ -82,7 +82,9 @@ struct Translator {
       for (std::size_t i = 0; i < results.size(); ++i) {
         auto& found = translations[order[begin + i]];
         found.clear();
-        for (const auto& hypothesis : results[i]) found.push_back({vocabulary.decode(hypothesis.tokens), hypothesis.normalized});
+        for (const auto& hypothesis : results[i])
+          if (hypothesis.failure.empty()) found.push_back({vocabulary.decode(hypothesis.tokens), hypothesis.normalized});
+        eigenformer::require(!found.empty(), "translate", "text ", order[begin + i], ": ", results[i][0].failure);
       }
     }
     return translations;

@@ -33,6 +33,7 @@
 #include "eigenformer/decode/rules.hpp"
 #include "eigenformer/decode/sampler.hpp"
 #include "eigenformer/decode/score.hpp"
+#include "eigenformer/decode/sequences.hpp"
 #include "eigenformer/kernel/activation.hpp"
 #include "eigenformer/kernel/adam.hpp"
 #include "eigenformer/kernel/affine.hpp"

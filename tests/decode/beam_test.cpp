@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -331,7 +332,14 @@ TEST(Beam, RulesActOnLogProbabilities) {
   ASSERT_EQ(few[0].size(), 2u);
   EXPECT_EQ(few[0][0].tokens, std::vector<Id>{});
   EXPECT_EQ(few[0][1].tokens, std::vector<Id>{1});
-  EXPECT_EQ(error_of([&] { beam_search(ctx, model, {{0, 1}}, {.max_tokens = 3, .rules = {.no_repeat = 1}}); }), "[decode] sequence 0, step 1: every token is excluded");
+  const auto stuck = beam_search(ctx, model, {{0, 1}, {0}}, {.max_tokens = 3, .ends = {}, .n_best = 2, .rules = {.no_repeat = 1}});
+  for (const std::size_t i : {0u, 1u}) {  // of both tokens that the second may begin with, the more probable, and the other
+    ASSERT_EQ(stuck[i].size(), 1u);
+    EXPECT_EQ(stuck[i][0].tokens, (i == 0 ? std::vector<Id>{2} : std::vector<Id>{1, 2}));
+    EXPECT_NEAR(stuck[i][0].score, i == 0 ? std::log(0.2) : std::log(0.3 * 0.2), 1e-12);
+    EXPECT_EQ(stuck[i][0].normalized, -HUGE_VAL);
+    EXPECT_EQ(stuck[i][0].failure, "[decode] sequence " + std::to_string(i) + ", step " + std::to_string(i + 1) + ": every token is excluded");
+  }
   const Processor bonus([](const DecodeStep&, auto logits) { logits[2] += 5; });
   EXPECT_EQ(error_of([&] { beam_search(ctx, model, {{0}}, {.max_tokens = 1, .rules = {.processors = {bonus}}}); }),
             "[beam_search] sentence 0, step 0: a rule made the log-probability of token 2 positive: stop_early must be off");
@@ -367,9 +375,89 @@ TEST(Beam, NothingAndBadSettings) {
   EXPECT_TRUE(model.passes.empty());
   EXPECT_EQ(error({.ends = {5}}), "[decode] token 5 is not in a vocabulary of 5");
   const ToyModel<> broken{3, [](auto, std::span<const Id> text) { return std::vector<double>{1, text.size() < 3 ? 1 : std::nan(""), 1}; }};
-  EXPECT_EQ(error_of([&] { beam_search(ctx, broken, {{0}, {0, 0}}); }), "[decode] sequence 1, step 1: the logit of token 1 is not a number");
+  const auto half = beam_search(ctx, broken, {{0}, {0, 0}}, {.max_tokens = 2});
+  EXPECT_EQ(half[0][0].failure, "");
+  EXPECT_EQ(half[0][0].tokens, (std::vector<Id>{0, 0}));
+  EXPECT_EQ(half[1][0].failure, "[decode] sequence 1, step 1: the logit of token 1 is not a number");
+  EXPECT_EQ(half[1][0].tokens, std::vector<Id>{0});
   const ToyModel<> silent{3, [](auto, auto) { return std::vector<double>(3, -HUGE_VAL); }};
-  EXPECT_EQ(error_of([&] { beam_search(ctx, silent, {{0}}); }), "[decode] sequence 0, step 0: every token is excluded");
+  EXPECT_EQ(beam_search(ctx, silent, {{0}})[0][0].failure, "[decode] sequence 0, step 0: every token is excluded");
+}
+
+TEST(Beam, OneThatFailsCostsTheOthersNothing) {
+  const auto row = [](std::span<const Id> text, const ToyRule& rule) { return rule({}, text); };
+  const ToyModel<> model{7, [=, rule = hashed(7, 3, 3)](auto, std::span<const Id> text) {  // after 5 there are no numbers
+                           auto logits = row(text, rule);
+                           if (text.back() == 5) logits[3] = std::nan("");
+                           return logits;
+                         }};
+  const ToyModel<> shy{7, [=, rule = hashed(7, 3, 3)](auto, std::span<const Id> text) {  // which after 5 has nothing to say instead
+                         return text.back() == 5 ? std::vector<double>(7, -HUGE_VAL) : row(text, rule);
+                       }};
+  Context ctx, threaded(Threads(3));
+  const Texts prompts{{2}, {1, 5}, {3, 4}, {6}};
+  const BeamConfig config{.max_tokens = 6, .ends = {0}, .beams = 3, .n_best = 2, .penalty = LengthPenalty::power};
+  const auto together = beam_search(ctx, model, prompts, config), by_threads = beam_search(threaded, model, prompts, config);
+  const auto without = beam_search(ctx, shy, prompts, config);
+  std::size_t beside = 0;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const auto alone = beam_search(ctx, model, {prompts[i]}, config)[0];
+    expect_same(alone, together[i]);
+    expect_same(alone, by_threads[i]);
+    expect_same(alone, without[i]);
+    const Hypothesis& last = alone.back();
+    EXPECT_EQ(alone.size() == 1, i == 1) << "of a prompt that ends so nothing is left";
+    if (last.failure.empty()) continue;
+    beside += alone.size() == 3;
+    EXPECT_EQ(last.normalized, -HUGE_VAL);
+    EXPECT_EQ((last.tokens.empty() ? prompts[i] : last.tokens).back(), 5);
+    EXPECT_EQ(together[i].back().failure,
+              "[decode] sequence " + std::to_string(i) + ", step " + std::to_string(last.tokens.size()) + ": the logit of token 3 is not a number");
+    for (std::size_t n = 0; n + 1 < alone.size(); ++n) EXPECT_TRUE(alone[n].failure.empty());
+  }
+  EXPECT_GT(beside, 0u) << "choose another seed";
+}
+
+TEST(Beam, WhatTheModelThrowsKeepsTheTextsSoFar) {
+  const ToyModel<double> model{4, [](auto, std::span<const Id> text) {
+                                 require(text.size() < 4, "toy", "position ", text.size(), " is past the last of 4");
+                                 return logs({0.5, 0.3, 0.1, 0.1});
+                               }};
+  Context ctx;
+  const auto results = beam_search(ctx, model, {{1}, {1, 2}}, {.max_tokens = 9, .ends = {3}, .beams = 4, .n_best = 4, .penalty = LengthPenalty::power});
+  for (const auto& texts : results) {  // the end was among the best four of the first step, not of the second
+    ASSERT_EQ(texts.size(), 2u);
+    EXPECT_TRUE(texts[0].ended && texts[0].tokens.empty());
+    EXPECT_EQ(texts[1].failure, "[toy] position 4 is past the last of 4");
+    EXPECT_EQ(texts[1].tokens, (std::vector<Id>{0, 0})) << "the best that went on";
+    EXPECT_NEAR(texts[1].score, 2 * std::log(0.5), 1e-12);
+  }
+  EXPECT_EQ(error_of([&] { beam_search(ctx, model, {{1, 1, 1, 1}}); }), "[toy] position 4 is past the last of 4");
+}
+
+TEST(Beam, ForcedTokensCostWhatIsAsked) {
+  // 0 with 0.6, then the end (2) with 0.1; 1 with 0.4, then the end with 0.9.
+  const ToyModel<double> model{3, table({logs({0.5, 0.4, 0.1}), logs({0.05, 0.05, 0.9}), logs({0.6, 0.4, 0})})};
+  Context ctx;
+  BeamConfig config{.max_tokens = 2, .ends = {2}, .beams = 2, .n_best = 2, .rules = {.forced = {{1, 2}}}};
+  const auto search = [&] { return beam_search(ctx, model, {{2}}, config)[0]; };
+  const auto free = search();
+  EXPECT_EQ(free[0].tokens, std::vector<Id>{0});
+  EXPECT_EQ(free[1].tokens, std::vector<Id>{1});
+  EXPECT_NEAR(free[0].score, std::log(0.6), 1e-12);
+  EXPECT_EQ(free[0].log_probabilities[1], 0);
+  EXPECT_TRUE(free[0].ended && free[1].ended);
+  config.forced_cost = true;
+  const auto dear = search();
+  EXPECT_EQ(dear[0].tokens, std::vector<Id>{1});
+  EXPECT_NEAR(dear[0].score, std::log(0.4 * 0.9), 1e-12);
+  EXPECT_NEAR(dear[1].score, std::log(0.6 * 0.1), 1e-12);
+  // A first token that the model excludes: free, it comes all the same.
+  config = {.max_tokens = 2, .ends = {2}, .beams = 2, .rules = {.forced = {{0, 2}}}};
+  EXPECT_EQ(search()[0].score, 0);
+  EXPECT_TRUE(search()[0].tokens.empty() && search()[0].ended);
+  config.forced_cost = true;
+  EXPECT_EQ(search()[0].failure, "[decode] sequence 0, step 0: every token is excluded");
 }
 
 }  // namespace

@@ -133,7 +133,6 @@ TEST(Generate, RulesSeePromptAndText) {
   const auto model = counting(4);
   Context ctx;
   EXPECT_EQ(generate(ctx, model, {{1, 2}}, {.max_tokens = 2, .rules = {.no_repeat = 1}})[0].tokens, (std::vector<Id>{3, 0}));
-  EXPECT_EQ(error_of([&] { generate(ctx, model, {{0}, {1, 2}}, {.max_tokens = 3, .rules = {.no_repeat = 1}}); }), "[decode] sequence 1, step 2: every token is excluded");
   // Equal logits but for what was said: the penalty moves on to the next.
   const ToyModel<> flat{4, [](auto, auto) { return std::vector<double>{1, 1, 1, 0.6}; }};
   EXPECT_EQ(generate(ctx, flat, {{1}}, {.max_tokens = 4, .rules = {.repetition_penalty = 2}})[0].tokens, (std::vector<Id>{0, 2, 3, 0}));
@@ -346,14 +345,121 @@ TEST(Generate, LogitsThatAreNone) {
   Context ctx;
   for (const bool drawn : {false, true}) {
     const GenerateConfig config{.sampling = drawn ? std::optional(Sampling{.top_p = 0.5}) : std::nullopt, .first_sequence = 3};
-    const auto error = [&](double logit) { return error_of([&] { generate(ctx, bad(logit), {{0}, {0, 1}}, config); }); };
-    EXPECT_EQ(error(std::nan("")), "[decode] sequence 4, step 2: the logit of token 1 is not a number");
-    EXPECT_EQ(error(HUGE_VAL), "[decode] sequence 4, step 2: the logit of token 1 is infinite");
-    EXPECT_EQ(error(-HUGE_VAL), "[decode] sequence 4, step 2: every token is excluded");
+    const auto failure = [&](double logit) {
+      const auto results = generate(ctx, bad(logit), {{0}, {0, 1}}, config);
+      EXPECT_EQ(tokens_of(results), (Texts{{1, 1, 1}, {1, 1}}));
+      for (const Generated& result : results) EXPECT_EQ(result.ending, Ending::failed);
+      return results[1].failure;
+    };
+    EXPECT_EQ(failure(std::nan("")), "[decode] sequence 4, step 2: the logit of token 1 is not a number");
+    EXPECT_EQ(failure(HUGE_VAL), "[decode] sequence 4, step 2: the logit of token 1 is infinite");
+    EXPECT_EQ(failure(-HUGE_VAL), "[decode] sequence 4, step 2: every token is excluded");
   }
   const ToyModel<> fine{3, hashed(3, 1, 1)};
   const Processor spoils([](const DecodeStep&, auto logits) { logits[2] = static_cast<std::remove_reference_t<decltype(logits[0])>>(std::nan("")); });
-  EXPECT_EQ(error_of([&] { generate(ctx, fine, {{0}}, {.rules = {.processors = {spoils}}}); }), "[decode] sequence 0, step 0: the logit of token 2 is not a number");
+  EXPECT_EQ(generate(ctx, fine, {{0}}, {.rules = {.processors = {spoils}}})[0].failure, "[decode] sequence 0, step 0: the logit of token 2 is not a number");
+}
+
+TEST(Generate, OneThatFailsCostsTheOthersNothing) {
+  // After 7 there are no numbers. The texts that fail do so at different steps, the first at once.
+  const ToyModel<> model{9, [rule = hashed(9, 4, 3)](auto source, std::span<const Id> text) {
+                           auto row = rule(source, text);
+                           if (text.back() == 7) row[text.size() % 9] = std::nan("");
+                           return row;
+                         }};
+  const Texts prompts{{1}, {2, 7}, {3, 3}, {4}, {5}, {6}, {8}};
+  Context ctx, threaded(Threads(3));
+  std::size_t failed = 0, late = 0;
+  for (const bool drawn : {false, true}) {
+    GenerateConfig config{.max_tokens = 8, .ends = {0}, .log_probabilities = true};
+    if (drawn) config.sampling = Sampling{.temperature = 2, .seed = 3};
+    const auto together = generate(ctx, model, prompts, config), by_threads = generate(threaded, model, prompts, config);
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      GenerateConfig one = config;
+      one.first_sequence = static_cast<Index>(i);
+      const auto alone = generate(ctx, model, {prompts[i]}, one)[0];
+      for (const Generated& other : {together[i], by_threads[i]}) {
+        EXPECT_EQ(other.tokens, alone.tokens);
+        EXPECT_EQ(other.log_probabilities, alone.log_probabilities);
+        EXPECT_EQ(other.ending, alone.ending);
+        EXPECT_EQ(other.failure, alone.failure);
+      }
+      const std::vector<Id>& text = alone.tokens.empty() ? prompts[i] : alone.tokens;
+      EXPECT_EQ(alone.ending == Ending::failed, text.back() == 7 && alone.tokens.size() < 8);
+      EXPECT_EQ(alone.ending == Ending::failed, !alone.failure.empty());
+      if (alone.ending != Ending::failed) continue;
+      ++failed;
+      late += alone.tokens.size() > 0;
+      EXPECT_EQ(alone.failure.find("[decode] sequence " + std::to_string(i) + ", step " + std::to_string(alone.tokens.size()) + ": the logit of token "), 0u) << alone.failure;
+      EXPECT_EQ(alone.log_probabilities.size(), alone.tokens.size());
+    }
+  }
+  EXPECT_GT(late, 0u);
+  EXPECT_LT(failed, 14u) << "choose another seed";
+}
+
+TEST(Generate, OneWithoutTokensFailsAlone) {
+  const auto model = counting(4);
+  Context ctx;
+  std::vector<Id> seen;
+  const auto results = generate(ctx, model, {{0}, {1, 2}}, {.max_tokens = 3, .stops = {{0, 1}}, .rules = {.no_repeat = 1}, .on_token = [&](Index sequence, Id token) {
+                                                              if (sequence == 1) seen.push_back(token);
+                                                              return true;
+                                                            }});
+  EXPECT_EQ(tokens_of(results), (Texts{{1, 2, 3}, {3, 0}}));
+  EXPECT_EQ(results[0].ending, Ending::length);
+  EXPECT_EQ(results[1].ending, Ending::failed);
+  EXPECT_EQ(results[1].failure, "[decode] sequence 1, step 2: every token is excluded");
+  EXPECT_EQ(seen, (std::vector<Id>{3, 0})) << "what was held back as the begin of a stop sequence is none";
+  const Processor refuses([](const DecodeStep& at, auto) {
+    if (at.sequence == 0 && at.generated == 1) throw SequenceError("enough");
+  });
+  const auto refused = generate(ctx, model, {{0}, {1}}, {.max_tokens = 3, .rules = {.processors = {refuses}}});
+  EXPECT_EQ(tokens_of(refused), (Texts{{1}, {2, 3, 0}}));
+  EXPECT_EQ(refused[0].failure, "enough");
+  EXPECT_EQ(refused[1].ending, Ending::length);
+}
+
+TEST(Generate, WhatTheModelThrowsKeepsTheTextSoFar) {
+  const ToyModel<> model{10, [](auto, std::span<const Id> text) {
+                           require(text.size() < 5, "toy", "position ", text.size(), " is past the last of 5");
+                           return counting(10).rule({}, text);
+                         }};
+  Context ctx;
+  const auto results = generate(ctx, model, {{1}, {3, 4}, {8}}, {.max_tokens = 9, .ends = {9}});
+  EXPECT_EQ(tokens_of(results), (Texts{{2, 3, 4}, {5, 6, 7}, {}}));
+  EXPECT_EQ(results[2].ending, Ending::end_token);
+  for (const std::size_t i : {0u, 1u}) {
+    EXPECT_EQ(results[i].ending, Ending::failed);
+    EXPECT_EQ(results[i].failure, "[toy] position 5 is past the last of 5");
+  }
+  EXPECT_EQ(error_of([&] { generate(ctx, model, {{1, 2, 3, 4, 5}}); }), "[toy] position 5 is past the last of 5") << "there is no text yet";
+}
+
+TEST(Generate, WhatTheUserThrowsArrivesAsItIs) {
+  const auto model = counting(10);
+  Context ctx(Threads(2));
+  struct Mine {};
+  const auto before = tokens_of(generate(ctx, model, {{1}, {5}}, {.max_tokens = 4}));
+  int shown = 0;
+  EXPECT_THROW(generate(ctx, model, {{1}, {5}}, {.max_tokens = 4, .on_token = [&](Index, Id) -> bool { if (++shown == 3) throw Mine();
+    return true; }}), Mine);
+  EXPECT_EQ(shown, 3);
+  const Processor throws([](const DecodeStep& at, auto) {
+    if (at.generated == 2) throw Mine();
+  });
+  EXPECT_THROW(generate(ctx, model, {{1}, {5}}, {.max_tokens = 4, .rules = {.processors = {throws}}}), Mine);
+  const Processor fails([](const DecodeStep&, auto) { fail("mine", "no"); });
+  EXPECT_EQ(error_of([&] { generate(ctx, model, {{1}, {5}}, {.rules = {.processors = {fails}}}); }), "[mine] no");
+  EXPECT_EQ(tokens_of(generate(ctx, model, {{1}, {5}}, {.max_tokens = 4})), before);
+}
+
+TEST(Generate, ForcedAgainstTheModel) {
+  const ToyModel<> model{3, [](auto, auto) { return std::vector<double>{0, -HUGE_VAL, -HUGE_VAL}; }};
+  Context ctx;
+  const auto result = generate(ctx, model, {{0}}, {.max_tokens = 3, .rules = {.forced = {{1, 2}}}, .log_probabilities = true})[0];
+  EXPECT_EQ(result.tokens, (std::vector<Id>{0, 2, 0}));
+  EXPECT_EQ(result.log_probabilities, (std::vector<double>{0, -HUGE_VAL, 0}));
 }
 
 TEST(Generate, BadSettingsRunNothing) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "eigenformer/block/pre_norm.hpp"
@@ -161,6 +162,86 @@ TEST(DecodeModels, CopyOnceTheyHaveLearntTo) {
     EXPECT_EQ(greedy[static_cast<std::size_t>(b)].tokens, fresh.sequence(b)) << b;
     EXPECT_EQ(beams[static_cast<std::size_t>(b)][0].tokens, fresh.sequence(b)) << b;
   }
+}
+
+// One prompt between braces where several are taken: the same as a list of that one, whatever stands in it.
+TEST(DecodeModels, ASinglePromptIsAListOfOne) {
+  const auto decoder = decoding_decoder();
+  const auto both = decoding_encoder_decoder();
+  Context ctx;
+  const GenerateConfig config{.max_tokens = 6, .begin = 1};
+  const BeamConfig beams{.max_tokens = 6, .begin = 1, .beams = 2};
+  const auto expect_all = [](const auto& got, const auto& want) {
+    for (const auto& each : got) {
+      ASSERT_EQ(each.size(), 1u);
+      if constexpr (requires { each[0].tokens; }) EXPECT_EQ(each[0].tokens, want);
+      else EXPECT_EQ(each[0][0].tokens, want);
+    }
+  };
+  const std::vector<Id> prompt{1, 5, 7}, zeros{0, 0}, one{5};
+  const auto expect_of = [&](const auto& model) {
+    const auto text = [&](const std::vector<Id>& ids) { return generate(ctx, model, std::vector<std::vector<Id>>{ids}, config)[0].tokens; };
+    const auto best = [&](const std::vector<Id>& ids) { return beam_search(ctx, model, std::vector<std::vector<Id>>{ids}, beams)[0][0].tokens; };
+    expect_all(std::vector{generate(ctx, model, {1, 5, 7}, config), generate(ctx, model, {{1, 5, 7}}, config), generate(ctx, model, prompt, config), generate(ctx, model, {prompt}, config),
+                           generate(ctx, model, {1, 5, 7}, {.max_tokens = 6, .begin = 1})}, text(prompt));
+    expect_all(std::vector{generate(ctx, model, {5}, config), generate(ctx, model, {{5}}, config)}, text(one));
+    expect_all(std::vector{generate(ctx, model, {0, 0}, config), generate(ctx, model, {{0, 0}}, config)}, text(zeros));
+    expect_all(std::vector{beam_search(ctx, model, {1, 5, 7}, beams), beam_search(ctx, model, {{1, 5, 7}}, beams), beam_search(ctx, model, prompt, beams)}, best(prompt));
+    expect_all(std::vector{beam_search(ctx, model, {0, 0}, {.max_tokens = 6, .begin = 1, .beams = 2}), beam_search(ctx, model, {{0, 0}}, beams)}, best(zeros));
+    const auto two = generate(ctx, model, {{0, 0}, {5}}, config);
+    ASSERT_EQ(two.size(), 2u);
+    EXPECT_EQ(two[0].tokens, text(zeros));
+    EXPECT_EQ(two[1].tokens, text(one));
+    EXPECT_TRUE(generate(ctx, model, {}, config).empty());
+    EXPECT_TRUE(generate(ctx, model, prompt, {.max_tokens = 0, .begin = 1})[0].tokens.empty());
+  };
+  expect_of(decoder);
+  expect_of(both);
+  EXPECT_EQ(generate(ctx, decoder, {1, 5, 7})[0].tokens.size(), 100u);
+  const auto source = random_ids(Shape{1, 3}, 0, 40, 2);
+  EXPECT_EQ(generate(ctx, both, {source(0, 0), source(0, 1), source(0, 2)}, config)[0].tokens, generate(ctx, both, source, {}, config)[0].tokens);
+}
+
+// A token whose embedding is no number spoils its own text, not its neighbours': neither those of a batch nor of a cache.
+TEST(DecodeModels, OneThatFailsCostsTheOthersNothing) {
+  Llama<float> decoder({.vocabulary = 40, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2}, .tied = false});
+  EncoderDecoder<PreNorm<float>> both(EncoderDecoderConfig{.source_vocabulary = 40, .target_vocabulary = 40, .encoder_layers = 1, .decoder_layers = 2,
+                                                           .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0}, .sharing = Sharing::none});
+  randomize(decoder, 3);
+  randomize(both, 5);
+  decoder.embedding.weight(11, 3) = both.embedding.weight(11, 3) = std::nanf("");
+  const Sentences prompts{{3}, {1, 4, 11, 5, 9}, {2, 7, 1}, {8, 2, 8, 1, 8}};
+  Context ctx, threaded(Threads(3));
+  const BeamConfig searching{.max_tokens = 10, .begin = 1, .beams = 3, .n_best = 2};
+  const auto expect_of = [&](const auto& model) {
+    bool others = false;
+    for (const bool drawn : {false, true}) {
+      GenerateConfig config{.max_tokens = 10, .begin = 1};
+      if (drawn) config.sampling = Sampling{.seed = 2};
+      const auto together = generate(threaded, model, prompts, config);
+      for (std::size_t i = 0; i < prompts.size(); ++i) {
+        config.first_sequence = static_cast<Index>(i);
+        const auto alone = generate(ctx, model, {prompts[i]}, config)[0];
+        EXPECT_EQ(together[i].tokens, alone.tokens);
+        EXPECT_EQ(together[i].failure, alone.failure);
+        if (i == 1) EXPECT_EQ(alone.failure, "[decode] sequence 1, step 0: the logit of token 0 is not a number");
+        else others = others || alone.tokens.size() == 10;
+      }
+    }
+    EXPECT_TRUE(others);
+    const auto searched = beam_search(threaded, model, prompts, searching);
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      const auto alone = beam_search(ctx, model, {prompts[i]}, searching)[0];
+      ASSERT_EQ(searched[i].size(), alone.size());
+      for (std::size_t n = 0; n < alone.size(); ++n) {
+        EXPECT_EQ(searched[i][n].tokens, alone[n].tokens);
+        EXPECT_EQ(searched[i][n].log_probabilities, alone[n].log_probabilities);
+      }
+      EXPECT_EQ(alone[0].failure.empty(), i != 1);
+    }
+  };
+  expect_of(decoder);
+  expect_of(both);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "decode/toy_model.hpp"
@@ -18,8 +19,8 @@ namespace {
 
 const Texts scored_texts{{3, 7, 1, 12}, {5}, {}, {9, 9, 2, 2, 0, 4, 11}, {1, 2}};
 
-Llama<double> scoring_decoder() {
-  Llama<double> model({.vocabulary = 13, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2}});
+Llama<double> scoring_decoder(bool tied = true) {
+  Llama<double> model({.vocabulary = 13, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2}, .tied = tied});
   randomize(model, 3);
   return model;
 }
@@ -89,6 +90,39 @@ TEST(Score, OfEncoderDecoders) {
   }
 }
 
+TEST(Score, OneThatFailsCostsTheOthersNothing) {
+  auto model = scoring_decoder(false);
+  Context ctx(Threads(2));
+  const auto whole = score(ctx, model, scored_texts);
+  model.embedding.weight(9, 5) = std::nan("");
+  const auto scores = score(ctx, model, scored_texts);
+  for (std::size_t b = 0; b < scored_texts.size(); ++b) {
+    EXPECT_EQ(scores[b].failure, b == 3 ? "[score] the logits of token 1 of text 3 are no distribution" : "");
+    EXPECT_EQ(scores[b].log_probabilities, b == 3 ? std::vector<double>{} : whole[b].log_probabilities);
+    EXPECT_EQ(scores[b].sum, b == 3 ? -HUGE_VAL : whole[b].sum);
+    EXPECT_EQ(scores[b].mean, b == 3 ? -HUGE_VAL : whole[b].mean);
+  }
+}
+
+TEST(Score, OfASingleText) {
+  const auto decoder = scoring_decoder();
+  const auto both = scoring_encoder_decoder();
+  Context ctx;
+  const auto single = score(ctx, decoder, {3, 7, 1}), list = score(ctx, decoder, {{3, 7, 1}}, {}), vector = score(ctx, decoder, std::vector<Id>{3, 7, 1});
+  ASSERT_EQ(single.size(), 1u);
+  EXPECT_EQ(single[0].log_probabilities.size(), 2u);
+  EXPECT_EQ(single[0].log_probabilities, list[0].log_probabilities);
+  EXPECT_EQ(single[0].log_probabilities, vector[0].log_probabilities);
+  EXPECT_EQ(score(ctx, decoder, {0, 0}, {.begin = 1})[0].log_probabilities, score(ctx, decoder, {{0, 0}}, {.begin = 1})[0].log_probabilities);
+  const auto source = matrix<Id>({{5, 6, 7}});
+  const auto plain = score(ctx, both, source, {}, {{3, 7}}, {.begin = 1})[0].log_probabilities;
+  EXPECT_EQ(score(ctx, both, source, {}, {3, 7}, {.begin = 1})[0].log_probabilities, plain);
+  EXPECT_EQ(score(ctx, both, {5, 6, 7}, {3, 7}, {.begin = 1})[0].log_probabilities, plain);
+  const auto two = score(ctx, both, {{5, 6, 7}, {8}}, {{3, 7}, {9, 9, 9}}, {.begin = 1});
+  EXPECT_EQ(two[0].log_probabilities, plain);
+  EXPECT_EQ(two[1].log_probabilities.size(), 3u);
+}
+
 TEST(Score, BadInput) {
   const auto decoder = scoring_decoder();
   const auto both = scoring_encoder_decoder();
@@ -97,9 +131,9 @@ TEST(Score, BadInput) {
   EXPECT_EQ(error_of([&] { score(ctx, decoder, {{1, 2}}, {.rows = 0}); }), "[score] logits of 0 tokens at a time");
   EXPECT_EQ(error_of([&] { score(ctx, both, Tensor<Id, 2>(Shape{1, 2}), {}, {{1}}, {}); }), "[score] an encoder–decoder needs a begin token");
   EXPECT_EQ(error_of([&] { score(ctx, both, Tensor<Id, 2>(Shape{2, 2}), {}, {{1}}, {.begin = 0}); }), "[score] 1 targets for 2 sources");
-  auto broken = decoder;
-  broken.embedding.weight(3, 0) = std::nan("");
-  EXPECT_EQ(error_of([&] { score(ctx, broken, {{1, 2, 4}}); }), "[score] the logits of token 1 of text 0 are no distribution");
+  EXPECT_EQ(error_of([&] { score(ctx, decoder, {{1, 2}}, {.rows = -1}); }), "[score] logits of -1 tokens at a time");
+  EXPECT_EQ(error_of([&] { score(ctx, decoder, {{1, 2}}, {.begin = -1}); }), "[score] there is no token -1 to begin with");
+  EXPECT_EQ(error_of([&] { score(ctx, decoder, {1, std::vector<Id>{2}}); }), "[decode] ids and sequences of ids side by side");
   Tape tape;
   ctx.tape = &tape;
   EXPECT_EQ(error_of([&] { score(ctx, decoder, {{1, 2}}); }), "[score] scoring is neither recorded nor with dropout");

@@ -2,6 +2,8 @@
 #include "eigenformer/layer/attention/kv_cache.hpp"
 
 #include <functional>
+#include <limits>
+#include <tuple>
 #include <vector>
 
 #include "eigenformer/layer/attention/attention.hpp"
@@ -149,6 +151,16 @@ TEST(KvCache, SaysItsMemory) {
   constexpr auto lanes = static_cast<std::size_t>(kernel::Vec<float>::lanes);
   EXPECT_EQ(KvCache<float>::bytes_for(1, 2, 3), 2 * 4 * lanes * (3 + (3 + lanes - 1) / lanes * lanes));
   EXPECT_EQ(KvCache<float>::bytes_for(kernel::key_block<float> + 1, 1, 16), 4 * 2 * 16 * (static_cast<std::size_t>(kernel::key_block<float>) + lanes));
+  if constexpr (sizeof(Index) == 8) {  // 2⁵⁰ tokens, 8 heads, keys and values of 128 floats: 2⁵⁰ · 2³ · 2⁸ · 2²
+    EXPECT_EQ(KvCache<float>::bytes_for(Index{1} << 50, 8, 128), std::size_t{1} << 63);
+    EXPECT_EQ(KvCache<float>::bytes_for((Index{1} << 50) - 1, 8, 128), std::size_t{1} << 63);
+    constexpr Index most = std::numeric_limits<Index>::max();
+    EXPECT_EQ(error_of([&] { KvCache<float>::bytes_for(Index{1} << 52, 8, 128); }), "[kv_cache] 4503599627370496 tokens of 8 heads of width 128 take more bytes than can be counted");
+    for (const auto& [tokens, heads, width] : {std::tuple{most, Index{1}, Index{1}}, {Index{1}, most, Index{1}}, {Index{1}, Index{1}, most}, {most, most, most}})
+      EXPECT_THROW(KvCache<float>::bytes_for(tokens, heads, width), Error);
+  }
+  EXPECT_EQ(KvCache<float>::bytes_for(0, 2, 3), 0u);
+  for (const auto& [tokens, heads, width] : {std::tuple{-1, 2, 3}, {1, 0, 3}, {1, 2, 0}, {1, -2, 3}}) EXPECT_THROW(KvCache<float>::bytes_for(tokens, heads, width), Error);
   const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
   for (const Index tokens : {1, 40, 700}) {
     CachedRun run(layer, 1, tokens);

@@ -4,15 +4,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <exception>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/decode/reader.hpp"
 #include "eigenformer/decode/rules.hpp"
+#include "eigenformer/decode/sequences.hpp"
 
 namespace eigenformer {
 
@@ -40,6 +44,8 @@ struct BeamConfig {
   double alpha = 1;
   std::vector<std::vector<Id>> prefixes{};  ///< what each text is made to begin with; counts as generated
   TokenRules rules{};                       ///< on log-probabilities, which are not made to sum to 1 again
+  bool forced_cost = false;                 ///< rules.forced cost what the model says; else nothing: their log-probability is 0, as in
+                                            ///< transformers. Tokens of a prefix cost what the model says in either case
   bool stop_early = true;                   ///< leave a sentence when nothing can change its results. Takes it that no rule makes a
                                             ///< log-probability positive
   Index chunk = 512;                        ///< prompts are read by so many tokens a pass: bounds the memory
@@ -51,6 +57,7 @@ struct Hypothesis {
   double score = 0;                       ///< their sum
   double normalized = 0;                  ///< divided by the length penalty
   bool ended = false;                     ///< by an end token, not by length
+  std::string failure{};                  ///< why it could not go on, if so: then it is normalized to −∞, and the last of its sentence
 };
 
 namespace detail {
@@ -94,10 +101,10 @@ struct Beam {
 template <class T>
 class Ranker {
  public:
-  explicit Ranker(const RuleScope& scope) : rules_(scope) {}
+  Ranker(const RuleScope& scope, bool forced_cost) : rules_(scope), forced_cost_(forced_cost) {}
 
-  /// From logits (V), at most `count`: scores are those of the tokens alone. Returns how many there are.
-  Index operator()(const DecodeStep& at, std::span<const T> logits, Index count, Candidate* candidates) {
+  /// From logits (V), at most `count`: scores are those of the tokens alone. Returns how many there are; none, and why, on a failure.
+  Index operator()(const DecodeStep& at, std::span<const T> logits, Index count, Candidate* candidates, std::string& failure) try {
     const auto width = static_cast<Index>(logits.size());
     check_logits(at, logits.data(), width);
     const auto total = kernel::softmax_sum(logits.data(), width, [](auto...) {});
@@ -106,7 +113,8 @@ class Ranker {
     const auto put = [&](Id token, double value) { candidates[found++] = {value, value, 0, token}; };
     const auto of_model = [&, log_sum = total.log_sum_exp()](Id token) { return static_cast<double>(logits[static_cast<std::size_t>(token)]) - log_sum; };
     if (const auto token = rules_.forced(at)) {
-      if (!std::isinf(logits[static_cast<std::size_t>(*token)])) put(*token, of_model(*token));
+      const double value = forced_cost_ || rules_.prefix(at) ? of_model(*token) : 0;
+      if (!std::isinf(value)) put(*token, value);
     } else if (!rules_.needed()) {
       for (const Id id : kernel::top(logits.data(), width, count, room_)) put(id, of_model(id));
     } else {
@@ -116,15 +124,19 @@ class Ranker {
       for (const Id id : kernel::top(row_.data(), width, count, room_)) put(id, static_cast<double>(row_[static_cast<std::size_t>(id)]));
     }
     return found;
+  } catch (const SequenceError& error) {
+    failure = error.what();
+    return 0;
   }
 
  private:
   RuleSet rules_;
+  bool forced_cost_;
   std::vector<T> row_;
   kernel::TopRoom room_;
 };
 
-inline RuleScope scope_of(const BeamConfig& config) { return {config.rules, config.ends, config.min_tokens, config.max_tokens, config.prefixes}; }
+inline RuleScope scope_of(const BeamConfig& config) { return {config.rules, config.ends, config.begin, config.min_tokens, config.max_tokens, config.prefixes}; }
 
 /// What can be known before the model has run.
 inline void check(const Context& ctx, const BeamConfig& config, std::size_t sentences) {
@@ -133,6 +145,8 @@ inline void check(const Context& ctx, const BeamConfig& config, std::size_t sent
   require(config.n_best >= 1 && config.n_best <= config.beams, "beam_search", "the best ", config.n_best, " of ", config.beams, " beams");
   require(std::isfinite(config.alpha), "beam_search", "a length penalty of exponent ", config.alpha);
   scope_of(config).check(sentences);
+  const double longest = length_penalty(config.penalty, config.alpha, (std::max)(config.max_tokens, Index{1}));
+  require(std::isnormal(longest), "beam_search", "the length penalty of ", config.max_tokens, " tokens, of exponent ", config.alpha, ", is ", longest);
   RuleSet rules(scope_of(config));  // its parts check their settings
   Reader reader(config.chunk);
 }
@@ -157,6 +171,12 @@ class Sentence {
     if (static_cast<Index>(kept_.size()) > config_.n_best) kept_.pop_back();
   }
 
+  /// A text that cannot go on. The first, of those the best, is reported.
+  void fail(const Beam& beam, const std::string& reason) {
+    if (!failed_)
+      failed_ = Hypothesis{{beam.text.begin() + static_cast<Index>(prompt_), beam.text.end()}, beam.log_probabilities, beam.score, -std::numeric_limits<double>::infinity(), false, reason};
+  }
+
   /// Whether no text that goes on from this score and length can be among the results. Scores do not grow, and penalties
   /// change with the length in one direction: the best it can reach is as long as possible, or as short.
   bool settled(double score, Index length) const {
@@ -164,7 +184,10 @@ class Sentence {
     return config_.stop_early && full() && (std::max)(reach(length + 1), reach(config_.max_tokens)) <= kept_.back().normalized;
   }
 
-  std::vector<Hypothesis> take() { return std::move(kept_); }
+  std::vector<Hypothesis> take() {
+    if (failed_) kept_.push_back(std::move(*failed_));
+    return std::move(kept_);
+  }
   bool empty() const { return kept_.empty(); }
 
  private:
@@ -173,6 +196,7 @@ class Sentence {
   const BeamConfig& config_;
   std::size_t prompt_;
   std::vector<Hypothesis> kept_;
+  std::optional<Hypothesis> failed_;
 };
 
 /// The search, for either kind of model: from a new state and the texts that every sentence begins with.
@@ -181,7 +205,7 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
                                                       const BeamConfig& config) {
   using T = typename Model::T;
   const RuleScope scope = scope_of(config);
-  std::vector<Ranker<T>> rankers(static_cast<std::size_t>(ctx.threads.count()), Ranker<T>(scope));
+  std::vector<Ranker<T>> rankers(static_cast<std::size_t>(ctx.threads.count()), Ranker<T>(scope, config.forced_cost));
   Reader reader(config.chunk);
   reserve(state, texts, config.max_tokens);
 
@@ -198,21 +222,34 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
   std::vector<std::size_t> owners(live);  // whose each beam is
   std::vector<Candidate> pool;
   std::vector<Index> parents;
+  std::vector<std::string> failures;  // of each beam
   // So many of each beam are enough for the best K of all, and for K that go on even if the ends are before them. A single
   // beam is greedy decoding: it has no second best to go on with after its end.
   const Index wanted = config.beams == 1 ? 1 : config.beams + static_cast<Index>(config.ends.size());
 
   for (Index step = 0; !live.empty(); ++step) {  // every beam has generated so many tokens
     const auto memory = ctx.scratch();
-    const auto logits = reader(ctx, model, state, [&](Index i) { return std::span<const Id>(beams[static_cast<std::size_t>(i)].text); });  // (beams, V)
+    ConstView<T, 2> logits;  // (beams, V)
+    try {
+      logits = reader(ctx, model, state, [&](Index i) { return std::span<const Id>(beams[static_cast<std::size_t>(i)].text); });
+    } catch (const std::exception& error) {
+      if (step == 0) throw;
+      Index first = 0;
+      for (const std::size_t number : live) {
+        sentences[number].fail(beams[static_cast<std::size_t>(first)], error.what());
+        first += sentences[number].beams;
+      }
+      break;
+    }
     if (step == 0) scope.check_vocabulary(logits.width());
     const Index count = logits.extent(0), most = (std::min)(wanted, logits.width());
     const auto candidates = ctx.arena.allocate<Candidate>(Shape{count, most});
     const auto found = ctx.arena.allocate<Index>(Shape{count});
+    failures.resize(static_cast<std::size_t>(count));
     for_rows(ctx.threads, config.rules, count, logits.width(), [&](Index i, int slot) {
       const auto beam = static_cast<std::size_t>(i);
       found[i] = rankers[static_cast<std::size_t>(slot)]({beams[beam].text, step, static_cast<Index>(owners[beam])},
-                                                         std::span(logits.row(i), static_cast<std::size_t>(logits.width())), most, candidates.row(i));
+                                                         std::span(logits.row(i), static_cast<std::size_t>(logits.width())), most, candidates.row(i), failures[beam]);
     });
 
     parents.clear();
@@ -221,12 +258,15 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
     Index first = 0;  // beam of the sentence
     for (const std::size_t number : live) {
       Sentence& sentence = sentences[number];
+      const Beam& best = beams[static_cast<std::size_t>(first)];
       pool.clear();
-      for (Index i = first; i < first + sentence.beams; ++i)
+      for (Index i = first; i < first + sentence.beams; ++i) {
+        if (std::string& failure = failures[static_cast<std::size_t>(i)]; !failure.empty()) sentence.fail(beams[static_cast<std::size_t>(i)], std::exchange(failure, {}));
         for (Index c = 0; c < found[i]; ++c) {
           const Candidate& each = candidates(i, c);
           pool.push_back({beams[static_cast<std::size_t>(i)].score + each.log_probability, each.log_probability, i, each.token});
         }
+      }
       first += sentence.beams;
       std::sort(pool.begin(), pool.end());
 
@@ -251,7 +291,7 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
         }
       }
       if (parents.size() > begin && sentence.settled(next[begin].score, step + 1)) parents.resize(begin);
-      if (parents.size() == begin && sentence.empty()) fail_without_tokens({{}, step, static_cast<Index>(number)});
+      if (parents.size() == begin && sentence.empty()) sentence.fail(best, without_tokens({{}, step, static_cast<Index>(number)}));
       sentence.beams = static_cast<Index>(parents.size() - begin);
       owners.resize(parents.size(), number);
       if (sentence.beams > 0) live[going++] = number;
@@ -268,18 +308,7 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
 
 }  // namespace detail
 
-/// Of each prompt's continuations by a decoder-only model, the best, at most n_best; the best first. Ends count among the K best
-/// candidates of a step, and K others go on.
-template <class Model>
-std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, const std::vector<std::vector<Id>>& prompts, const BeamConfig& config = {}) {
-  detail::check(ctx, config, prompts.size());
-  const auto texts = detail::texts_of(prompts, config.begin, config.max_tokens);
-  if (prompts.empty() || config.max_tokens == 0) return std::vector<std::vector<Hypothesis>>(prompts.size(), std::vector<Hypothesis>(1));
-  detail::check_room(model, texts, config.max_tokens);
-  return detail::beam_search_from(ctx, model, model.start(static_cast<Index>(prompts.size())), texts, config);
-}
-
-/// Of what an encoder–decoder says for each source (B, M) of a length (B; null: all M), the best; otherwise the same.
+/// Of what an encoder–decoder says for each source (B, M) of a length (B; null: all M), the best; otherwise as below.
 template <class Model>
 std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths, const BeamConfig& config = {}) {
   const auto sentences = static_cast<std::size_t>(source.extent(0));
@@ -290,6 +319,33 @@ std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& mode
   detail::check_room(model, texts, config.max_tokens);
   const auto memory = ctx.scratch();
   return detail::beam_search_from(ctx, model, model.start(ctx, source, lengths), texts, config);
+}
+
+/// Of the continuations of each prompt, or of the only one, by a decoder-only model, or of what an encoder–decoder says for each source:
+/// the best, at most n_best; the best first. Ends count among the K best candidates of a step, and K others go on.
+///
+/// As in transformers, a hypothesis is worth the sum of its tokens' log-probabilities, a softmax of the logits which the rules change
+/// then, and which is not made to sum to 1 again (there: unless renormalize_logits); with LengthPenalty::power it is divided by
+/// length^α, where the end token counts and the prompt does not. Forced tokens cost nothing, see forced_cost: {0, id} is
+/// forced_bos_token_id, {max_tokens − 1, id} forced_eos_token_id. With stop_early the results are those of early_stopping = "never",
+/// which the heuristic of early_stopping = false may miss. Excluded are there min_new_tokens, suppress_tokens and bad_words_ids of
+/// one token: here min_tokens and rules.suppressed.
+///
+/// A hypothesis whose logits are no numbers goes on no more; the others of its sentence do, and it comes after the results, with the reason.
+/// So does the best of a sentence of which the rules leave nothing, and that of each that goes on if the model throws once there is text.
+/// Other sentences have the results that they have alone. What a processor throws is as in generate().
+template <class Model>
+std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, const Sequences& prompts, const BeamConfig& config = {}) {
+  if constexpr (detail::decodes_only<Model>) {
+    detail::check(ctx, config, prompts.ids.size());
+    const auto texts = detail::texts_of(prompts.ids, config.begin, config.max_tokens);
+    if (texts.empty() || config.max_tokens == 0) return std::vector<std::vector<Hypothesis>>(texts.size(), std::vector<Hypothesis>(1));
+    detail::check_room(model, texts, config.max_tokens);
+    return detail::beam_search_from(ctx, model, model.start(static_cast<Index>(texts.size())), texts, config);
+  } else {
+    const detail::PaddedIds source(prompts.ids);
+    return beam_search(ctx, model, source.ids, source.lengths, config);
+  }
 }
 
 }  // namespace eigenformer

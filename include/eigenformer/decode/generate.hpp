@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "eigenformer/decode/reader.hpp"
 #include "eigenformer/decode/rules.hpp"
 #include "eigenformer/decode/sampler.hpp"
+#include "eigenformer/decode/sequences.hpp"
 
 namespace eigenformer {
 
@@ -36,13 +39,14 @@ struct GenerateConfig {
 };
 
 /// Why a sequence ended.
-enum class Ending { length, end_token, stop_sequence, callback };
+enum class Ending { length, end_token, stop_sequence, callback, failed };
 
 struct Generated {
   std::vector<Id> tokens;                 ///< without prompt, end token and stop sequence
   std::vector<double> log_probabilities;  ///< of the tokens, and of the end token if there was one; under the model as it is,
                                           ///< before rules and filters
   Ending ending = Ending::length;
+  std::string failure{};                  ///< why it failed, if it did; the tokens are those before
 };
 
 namespace detail {
@@ -75,6 +79,10 @@ class Collector {
     if (!show(tokens.size() - held)) return false;
     return static_cast<Index>(tokens.size()) < config_.max_tokens || finish(Ending::length);
   }
+  void fail(std::string reason) {
+    result_.failure = std::move(reason);
+    finish(Ending::failed);
+  }
 
  private:
   /// Whether the tokens end with the first n of a stop sequence.
@@ -96,6 +104,7 @@ class Collector {
       if (config_.on_token(sequence_, result_.tokens[shown_++])) continue;
       cut(shown_);
       result_.ending = Ending::callback;
+      result_.failure.clear();
       return false;
     }
     return true;
@@ -108,7 +117,7 @@ class Collector {
 };
 
 inline RuleScope scope_of(const GenerateConfig& config) {
-  return {config.rules, config.ends, config.min_tokens, config.max_tokens, config.prefixes, config.first_sequence};
+  return {config.rules, config.ends, config.begin, config.min_tokens, config.max_tokens, config.prefixes, config.first_sequence};
 }
 
 /// What can be known before the model has run.
@@ -117,7 +126,10 @@ inline void check(const Context& ctx, const GenerateConfig& config, std::size_t 
   require(config.first_sequence >= 0 && config.first_sequence <= (std::numeric_limits<Index>::max)() - static_cast<Index>(sequences), "generate", "the first sequence cannot have number ",
           config.first_sequence);
   scope_of(config).check(sequences);
-  for (const auto& stop : config.stops) require(!stop.empty(), "generate", "an empty stop sequence");
+  for (const auto& stop : config.stops) {
+    require(!stop.empty(), "generate", "an empty stop sequence");
+    for (const Id id : stop) require(id >= 0, "generate", "there is no token ", id, " to stop at");
+  }
   Sampler<float>(scope_of(config), config.sampling, false);  // its parts check their settings
   Reader reader(config.chunk);
 }
@@ -138,18 +150,34 @@ std::vector<Generated> generate_from(Context& ctx, const Model& model, typename 
   std::iota(live.begin(), live.end(), std::size_t{0});
   std::vector<Index> going;
   std::vector<Choice> choices(texts.size());
+  std::vector<std::string> failures(texts.size());  // why there is no choice
   const auto text = [&](Index i) -> std::vector<Id>& { return texts[live[static_cast<std::size_t>(i)]]; };
   for (Index step = 0; !live.empty(); ++step) {  // every live sequence has generated so many tokens
     const auto memory = ctx.scratch();
-    const auto logits = reader(ctx, model, state, text);  // (live, V)
+    ConstView<T, 2> logits;  // (live, V)
+    try {
+      logits = reader(ctx, model, state, text);
+    } catch (const std::exception& error) {
+      if (step == 0) throw;
+      for (const std::size_t i : live) collectors[i].fail(error.what());
+      break;
+    }
     if (step == 0) scope.check_vocabulary(logits.width());
     const auto count = static_cast<Index>(live.size());
     for_rows(ctx.threads, config.rules, count, logits.width(), [&](Index i, int slot) {
       const DecodeStep at{text(i), step, config.first_sequence + static_cast<Index>(live[static_cast<std::size_t>(i)])};
-      choices[static_cast<std::size_t>(i)] = samplers[static_cast<std::size_t>(slot)](at, std::span(logits.row(i), static_cast<std::size_t>(logits.width())));
+      try {
+        choices[static_cast<std::size_t>(i)] = samplers[static_cast<std::size_t>(slot)](at, std::span(logits.row(i), static_cast<std::size_t>(logits.width())));
+      } catch (const SequenceError& error) {
+        failures[static_cast<std::size_t>(i)] = error.what();
+      }
     });
     going.clear();
     for (Index i = 0; i < count; ++i) {
+      if (std::string& failure = failures[static_cast<std::size_t>(i)]; !failure.empty()) {
+        collectors[live[static_cast<std::size_t>(i)]].fail(std::exchange(failure, {}));
+        continue;
+      }
       const Choice& choice = choices[static_cast<std::size_t>(i)];
       text(i).push_back(choice.token);
       if (collectors[live[static_cast<std::size_t>(i)]].add(choice)) going.push_back(i);
@@ -164,18 +192,7 @@ std::vector<Generated> generate_from(Context& ctx, const Model& model, typename 
 
 }  // namespace detail
 
-/// What follows each prompt, from a decoder-only model. With on_token, every token is passed on as soon as it is certain that
-/// no stop sequence takes it away; where that returns false, its sequence ends with this token.
-template <class Model>
-std::vector<Generated> generate(Context& ctx, const Model& model, const std::vector<std::vector<Id>>& prompts, const GenerateConfig& config = {}) {
-  detail::check(ctx, config, prompts.size());
-  auto texts = detail::texts_of(prompts, config.begin, config.max_tokens);
-  if (prompts.empty() || config.max_tokens == 0) return std::vector<Generated>(prompts.size());
-  detail::check_room(model, texts, config.max_tokens);
-  return detail::generate_from(ctx, model, model.start(static_cast<Index>(prompts.size())), std::move(texts), config);
-}
-
-/// What belongs to each source (B, M) of a length (B; null: all M), from an encoder–decoder; otherwise the same.
+/// What belongs to each source (B, M) of a length (B; null: all M), from an encoder–decoder; otherwise as below.
 template <class Model>
 std::vector<Generated> generate(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths, const GenerateConfig& config = {}) {
   const auto sequences = static_cast<std::size_t>(source.extent(0));
@@ -186,6 +203,27 @@ std::vector<Generated> generate(Context& ctx, const Model& model, ConstView<Id, 
   detail::check_room(model, texts, config.max_tokens);
   const auto memory = ctx.scratch();
   return detail::generate_from(ctx, model, model.start(ctx, source, lengths), std::move(texts), config);
+}
+
+/// What follows each prompt, or the only one, from a decoder-only model; what belongs to each source, from an encoder–decoder. With
+/// on_token, every token is passed on as soon as it is certain that no stop sequence takes it away; where that returns false, its
+/// sequence ends with this token.
+///
+/// A sequence whose logits are no numbers, or whom the rules leave no token, ends as failed, with the reason and the tokens before; the
+/// others get the text that they get alone. If the model throws once there is text, all that go on end so. What on_token or a processor
+/// throws (but for a SequenceError) reaches the caller as it is, and there are no results; the context and the model are as before.
+template <class Model>
+std::vector<Generated> generate(Context& ctx, const Model& model, const Sequences& prompts, const GenerateConfig& config = {}) {
+  if constexpr (detail::decodes_only<Model>) {
+    detail::check(ctx, config, prompts.ids.size());
+    auto texts = detail::texts_of(prompts.ids, config.begin, config.max_tokens);
+    if (texts.empty() || config.max_tokens == 0) return std::vector<Generated>(texts.size());
+    detail::check_room(model, texts, config.max_tokens);
+    return detail::generate_from(ctx, model, model.start(static_cast<Index>(prompts.ids.size())), std::move(texts), config);
+  } else {
+    const detail::PaddedIds source(prompts.ids);
+    return generate(ctx, model, source.ids, source.lengths, config);
+  }
 }
 
 }  // namespace eigenformer

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -28,18 +29,28 @@ struct DecodeStep {
   Index sequence = 0;            ///< its number
 };
 
+/// What a processor throws if it cannot go on with a sequence: that one ends as failed, with this text as the reason, and the others
+/// go on. Anything else that a processor throws ends the whole call.
+class SequenceError : public Error {
+ public:
+  using Error::Error;
+};
+
 namespace detail {
+
+inline std::string failure_text(const DecodeStep& at, const std::string& reason) {
+  return "[decode] sequence " + std::to_string(at.sequence) + ", step " + std::to_string(at.generated) + ": " + reason;
+}
+inline std::string without_tokens(const DecodeStep& at) { return failure_text(at, "every token is excluded"); }
 
 /// Throws if the logits (V) are no distribution. NaN is no answer, and would pass for one.
 template <class T>
 void check_logits(const DecodeStep& at, const T* logits, Index vocabulary) {
   if (kernel::bounded_above(logits, vocabulary)) return;
   const T* const bad = std::find_if(logits, logits + vocabulary, [](T x) { return !(x < std::numeric_limits<T>::infinity()); });
-  fail("decode", "sequence ", at.sequence, ", step ", at.generated, ": the logit of token ", bad - logits, " is ", std::isnan(*bad) ? "not a number" : "infinite");
+  throw SequenceError(failure_text(at, "the logit of token " + std::to_string(bad - logits) + " is " + (std::isnan(*bad) ? "not a number" : "infinite")));
 }
-[[noreturn]] inline void fail_without_tokens(const DecodeStep& at) {
-  fail("decode", "sequence ", at.sequence, ", step ", at.generated, ": every token is excluded");
-}
+[[noreturn]] inline void fail_without_tokens(const DecodeStep& at) { throw SequenceError(without_tokens(at)); }
 
 /// The ids of the largest logits, at most `count`, in the order of kernel::top(). There is at least one.
 template <class T>
@@ -215,13 +226,20 @@ struct MinLength {
   }
 };
 
-/// Tokens that come at given steps, whatever their logits.
+/// Tokens that come at given steps, whatever their logits. TokenRules::forced is the same among the rules; as a processor it leaves
+/// the token its logit, and the rules after it apply.
 struct Forced {
   struct Token {
     Index step = 0;  ///< tokens generated before
     Id token = 0;
   };
   std::vector<Token> tokens;
+
+  /// The one at a step; null: none.
+  const Token* find(Index step) const {
+    const auto found = std::find_if(tokens.begin(), tokens.end(), [=](const Token& each) { return each.step == step; });
+    return found == tokens.end() ? nullptr : &*found;
+  }
 
   /// Every text begins so.
   static Forced prefix(std::span<const Id> ids) {
@@ -232,8 +250,8 @@ struct Forced {
 
   template <class T>
   void operator()(const DecodeStep& at, std::span<T> logits) const {
-    const auto found = std::find_if(tokens.begin(), tokens.end(), [&](const Token& each) { return each.step == at.generated; });
-    if (found == tokens.end()) return;
+    const Token* const found = find(at.generated);
+    if (!found) return;
     require(found->token >= 0 && static_cast<std::size_t>(found->token) < logits.size(), "decode", "forced token ", found->token, " is not among ", logits.size());
     detail::exclude_all_but(logits, found->token);
   }

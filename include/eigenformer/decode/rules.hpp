@@ -11,13 +11,15 @@
 
 namespace eigenformer {
 
-/// Applied in this order. A forced token, or one of a prefix, is subject to none of them.
+/// Applied in this order. A forced token, or one of a prefix, is subject to none of them; a prefix comes before a forced token.
+/// The order is that of transformers 5 (repetition penalty, no repeated n-grams, exclusions), but for processors of one's own, which
+/// come last there and first here, and suppressed tokens, which there can take a forced one away.
 struct TokenRules {
   std::vector<Processor> processors{};  ///< of your own; with any, sequences are handled one after another, in order
   double repetition_penalty = 1;        ///< see RepetitionPenalty
   Index no_repeat = 0;                  ///< see NoRepeat
   std::vector<Id> suppressed{};         ///< never generated
-  std::vector<Forced::Token> forced{};  ///< in every sequence; they count as generated
+  std::vector<Forced::Token> forced{};  ///< in every sequence, at most one a step; they count as generated
 };
 
 namespace detail {
@@ -26,17 +28,23 @@ namespace detail {
 struct RuleScope {
   const TokenRules& rules;
   const std::vector<Id>& ends;
+  std::optional<Id> begin;
   Index min_tokens, max_tokens;
   const std::vector<std::vector<Id>>& prefixes;  // none, or one for each sequence
   Index first_sequence = 0;                      // the number of the first
 
   /// What can be known before the model has run.
   void check(std::size_t sequences) const {
+    require(!begin || *begin >= 0, "decode", "there is no token ", begin.value_or(0));
     require(max_tokens >= 0, "decode", "at most ", max_tokens, " tokens");
     require(min_tokens >= 0 && min_tokens <= max_tokens, "decode", "at least ", min_tokens, " and at most ", max_tokens, " tokens");
     require(prefixes.empty() || prefixes.size() == sequences, "decode", prefixes.size(), " prefixes for ", sequences, " sequences");
     for_ids([](Id id) { require(id >= 0, "decode", "there is no token ", id); });
-    for (const Forced::Token& token : rules.forced) require(token.step >= 0, "decode", "a token forced at step ", token.step);
+    const Forced forced{rules.forced};
+    for (const Forced::Token& token : forced.tokens) {
+      require(token.step >= 0, "decode", "a token forced at step ", token.step);
+      require(forced.find(token.step) == &token, "decode", "two tokens forced at step ", token.step);
+    }
   }
   /// What depends on the vocabulary.
   void check_vocabulary(Index vocabulary) const {
@@ -57,21 +65,22 @@ struct RuleScope {
 class RuleSet {
  public:
   explicit RuleSet(const RuleScope& scope)
-      : scope_(scope), own_(scope.rules.processors), penalty_(scope.rules.repetition_penalty), no_repeat_(scope.rules.no_repeat), suppress_{scope.rules.suppressed},
+      : scope_(scope), own_(scope.rules.processors), forced_{scope.rules.forced}, penalty_(scope.rules.repetition_penalty), no_repeat_(scope.rules.no_repeat), suppress_{scope.rules.suppressed},
         min_length_{scope.min_tokens, scope.ends} {
     const TokenRules& rules = scope.rules;
     needed_ = !own_.empty() || rules.repetition_penalty != 1 || rules.no_repeat != 0 || !rules.suppressed.empty() || (scope.min_tokens > 0 && !scope.ends.empty());
   }
 
   /// The token of this step, if it is given. Then nothing else applies.
+  std::optional<Id> prefix(const DecodeStep& at) const {
+    if (scope_.prefixes.empty()) return {};
+    const auto& prefix = scope_.prefixes[static_cast<std::size_t>(at.sequence - scope_.first_sequence)];
+    return at.generated < static_cast<Index>(prefix.size()) ? std::optional(prefix[static_cast<std::size_t>(at.generated)]) : std::nullopt;
+  }
   std::optional<Id> forced(const DecodeStep& at) const {
-    if (!scope_.prefixes.empty()) {
-      const auto& prefix = scope_.prefixes[static_cast<std::size_t>(at.sequence - scope_.first_sequence)];
-      if (at.generated < static_cast<Index>(prefix.size())) return prefix[static_cast<std::size_t>(at.generated)];
-    }
-    for (const Forced::Token& token : scope_.rules.forced)
-      if (token.step == at.generated) return token.token;
-    return {};
+    if (const auto token = prefix(at)) return token;
+    const Forced::Token* const token = forced_.find(at.generated);
+    return token ? std::optional(token->token) : std::nullopt;
   }
 
   /// Whether there is anything to do for the others.
@@ -91,6 +100,7 @@ class RuleSet {
  private:
   RuleScope scope_;
   std::vector<Processor> own_;
+  Forced forced_;
   RepetitionPenalty penalty_;
   NoRepeat no_repeat_;
   Suppress suppress_;

@@ -89,7 +89,6 @@ class Sampler {
     const bool drawn = sampling_.temperature > 0;
     if (const auto token = rules_.forced(at)) {
       choice.token = *token;
-      if (std::isinf(logits[static_cast<std::size_t>(*token)])) fail_without_tokens(at);
     } else if (drawn || rules_.needed()) {
       row_.assign(logits.begin(), logits.end());
       const std::span<T> row(row_);
@@ -106,8 +105,10 @@ class Sampler {
     } else {
       choice.token = largest_logits(at, logits, 1, room_)[0];
     }
-    if (log_probabilities_)
-      choice.log_probability = static_cast<double>(logits[static_cast<std::size_t>(choice.token)]) - kernel::softmax_sum(logits.data(), width, [](auto...) {}).log_sum_exp();
+    if (log_probabilities_) {
+      const auto logit = static_cast<double>(logits[static_cast<std::size_t>(choice.token)]);  // −∞ if it is forced against the model
+      choice.log_probability = std::isinf(logit) ? logit : logit - kernel::softmax_sum(logits.data(), width, [](auto...) {}).log_sum_exp();
+    }
     return choice;
   }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <span>
 #include <utility>
@@ -42,14 +43,16 @@ class KvCache {
   Index sequences() const { return static_cast<Index>(sequences_.size()); }
   /// Tokens so far.
   Index length(Index s) const { return sequences_[static_cast<std::size_t>(s)].length; }
-  /// What so many tokens of one sequence take, without a reserve, for key_heads K of width E.
+  /// What so many tokens of one sequence take, without a reserve, for key_heads K of width E; throws if no std::size_t can say it.
   static std::size_t bytes_for(Index tokens, Index key_heads, Index head_width) {
-    std::size_t bytes = 0;
-    for (Index rest = tokens; rest > 0; rest -= kernel::key_block<T>) {
-      const kernel::KvBlock<T> block{nullptr, kernel::KvBlock<T>::fitting((std::min)(rest, kernel::key_block<T>), kernel::key_block<T>), key_heads, head_width};
-      bytes += static_cast<std::size_t>(block.size()) * sizeof(T);
-    }
-    return bytes;
+    constexpr Index size = kernel::key_block<T>;
+    require(tokens >= 0 && key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", tokens, " tokens of ", key_heads, " heads of width ", head_width);
+    const double most = 2.0 * sizeof(T) * static_cast<double>(key_heads) * (static_cast<double>(head_width) + kernel::Vec<T>::lanes) * (static_cast<double>(tokens) + size);
+    require(most < static_cast<double>((std::numeric_limits<std::size_t>::max)()), "kv_cache", tokens, " tokens of ", key_heads, " heads of width ", head_width,
+            " take more bytes than can be counted");
+    const auto bytes = [=](Index capacity) { return static_cast<std::size_t>(kernel::KvBlock<T>{nullptr, capacity, key_heads, head_width}.size()) * sizeof(T); };
+    const std::size_t whole = bytes(size) * static_cast<std::size_t>(tokens / size);
+    return tokens % size == 0 ? whole : whole + bytes(kernel::KvBlock<T>::fitting(tokens % size, size));
   }
 
   /// Of memory, blocks that sequences share counted once, and those kept for later use too. Blocks that were made together are given
