@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <string>
 
 using namespace eigenformer;
 
@@ -85,4 +87,48 @@ TEST(Initialize, EmbeddingDeviation) {
   EXPECT_NEAR(x.mean * 8, 0, 5 / std::sqrt(count));
   EXPECT_NEAR(x.variance * 64, 1, 5 * std::sqrt(2 / count));
   EXPECT_GT(x.largest * 8, 3.5) << "normal numbers have tails";
+}
+
+// What initialize() leaves at zero may be zero; one number elsewhere is enough.
+TEST(RequireInitialized, LooksForOneValue) {
+  const auto refused = [](const auto& model) {
+    try {
+      require_initialized(model, "place");
+    } catch (const Error& error) {
+      return std::string(error.what()) == "[place] all weights are zero: call initialize(model, seed), or load them, before the model is used";
+    }
+    return false;
+  };
+  Model model;
+  EXPECT_TRUE(refused(model));
+  model.zeros(3) = 1;
+  EXPECT_TRUE(refused(model)) << "a bias alone is no model";
+  model.ones(49) = -1e-30f;
+  EXPECT_FALSE(refused(model));
+  EXPECT_FALSE(refused(initialized(1)));
+  model = Model();
+  model.xavier(0, 0) = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_FALSE(refused(model));
+}
+
+namespace {
+
+struct Biases {
+  Tensor<float, 1> bias{Shape{3}}, none;
+  static void visit(auto&& f, auto&... m) {
+    f(Leaf{"bias", Init::zeros}, m.bias...);
+    f(Leaf{"none", Init::xavier}, m.none...);
+  }
+};
+
+struct WithoutValues {
+  Tensor<NoValue, 1> weight{Shape{3}};
+  static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::xavier}, m.weight...); }
+};
+
+}  // namespace
+
+TEST(RequireInitialized, NothingToInitialize) {
+  EXPECT_NO_THROW(require_initialized(Biases(), "place"));
+  EXPECT_NO_THROW(require_initialized(WithoutValues(), "place"));
 }

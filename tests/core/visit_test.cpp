@@ -61,6 +61,18 @@ std::string walk_error(Whole& a, Whole& b) {
 
 }  // namespace
 
+TEST(Walk, EndsWhereItIsTold) {
+  const Whole whole;
+  Paths seen;
+  walk(
+      [&](const std::string& path, const Leaf&, const auto&) {
+        seen.push_back(path);
+        return path == "items.0.weight";
+      },
+      whole);
+  EXPECT_EQ(seen, (Paths{"first.weight", "first.bias", "items.0.weight"}));
+}
+
 TEST(Walk, NamesEveryTensorThatIsThere) {
   Whole whole;
   EXPECT_EQ(paths(whole), (Paths{"first.weight", "first.bias", "items.0.weight", "items.0.bias", "items.1.weight", "choice.scale"}));

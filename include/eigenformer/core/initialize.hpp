@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <string>
+#include <string_view>
+#include <type_traits>
 
 #include "eigenformer/core/random.hpp"
 #include "eigenformer/core/visit.hpp"
@@ -36,6 +37,25 @@ void initialize(Model& model, std::uint64_t seed) {
         }
       },
       model);
+}
+
+/// Throws if the model was made and never given values: all weights that initialize() would not leave at zero are zero. Looks no
+/// further than the first that is not. Weights without values in memory pass.
+template <class Model>
+void require_initialized(const Model& model, std::string_view place) {
+  bool zeros = false;
+  walk(
+      [&](const Leaf& leaf, const auto& tensor) {
+        using T = typename std::remove_cvref_t<decltype(tensor)>::Value;
+        if constexpr (std::is_same_v<T, NoValue>) return true;
+        else {
+          if (leaf.init == Init::zeros || tensor.size() == 0) return false;
+          zeros = std::all_of(tensor.data(), tensor.data() + tensor.size(), [](T x) { return x == T{0}; });
+          return !zeros;
+        }
+      },
+      model);
+  require(!zeros, place, "all weights are zero: call initialize(model, seed), or load them, before the model is used");
 }
 
 }  // namespace eigenformer

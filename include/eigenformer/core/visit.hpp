@@ -46,17 +46,22 @@ class Walker {
 
   template <class First, class... Rest>
   void operator()(const Leaf& leaf, First& first, Rest&... rest) {
+    if (ended_) return;
     within(leaf.name, [&] {
       if (!((first.shape() == rest.shape()) && ...)) fail(path(), "the models differ in shape: ", first.shape(), " and others");
       if (!std::as_const(first).data()) return;
-      if constexpr (std::is_invocable_v<F&, const Leaf&, First&, Rest&...>) f_(leaf, first, rest...);
-      else f_(path(), leaf, first, rest...);
+      const auto call = [&] {
+        if constexpr (std::is_invocable_v<F&, const Leaf&, First&, Rest&...>) return f_(leaf, first, rest...);
+        else return f_(path(), leaf, first, rest...);
+      };
+      if constexpr (std::is_same_v<decltype(call()), bool>) ended_ = call();
+      else call();
     });
   }
 
   template <class First, class... Rest>
   void operator()(std::string_view name, First& first, Rest&... rest) {
-    within(name, [&] { descend(first, rest...); });
+    if (!ended_) within(name, [&] { descend(first, rest...); });
   }
 
   template <class First, class... Rest>
@@ -73,7 +78,7 @@ class Walker {
   struct Kind<std::vector<Item>> {
     static void descend(Walker& walker, auto& first, auto&... rest) {
       if (!((first.size() == rest.size()) && ...)) fail(walker.path(), "the models differ in their number of items");
-      for (std::size_t i = 0; i < first.size(); ++i) walker(std::to_string(i), first[i], rest[i]...);
+      for (std::size_t i = 0; i < first.size() && !walker.ended_; ++i) walker(std::to_string(i), first[i], rest[i]...);
     }
   };
   template <class Item>
@@ -124,12 +129,14 @@ class Walker {
 
   F& f_;
   const Part* innermost_ = nullptr;
+  bool ended_ = false;
 };
 
 }  // namespace detail
 
 /// Calls f(path, leaf, tensor, …) for every tensor of the models, which must have the same structure; path is the
-/// dotted name, e.g. "encoder.blocks.0.attention.query.weight". Or f(leaf, tensor, …), if that is what f takes.
+/// dotted name, e.g. "encoder.blocks.0.attention.query.weight". Or f(leaf, tensor, …), if that is what f takes. An f that returns
+/// bool ends the walk by true.
 template <class F, class... Models>
 void walk(F&& f, Models&... models) {
   detail::Walker<F> walker(f);
