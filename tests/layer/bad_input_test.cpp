@@ -23,35 +23,35 @@ std::string attention_error(const AttentionConfig& config) {
 }  // namespace
 
 TEST(BadConfig, Linear) {
-  EXPECT_EQ(error_of([] { Linear<>({.in = 0, .out = 3}); }), "[linear] cannot map width 0 to width 3");
-  EXPECT_EQ(error_of([] { Linear<>({.in = 4, .out = -1}); }), "[linear] cannot map width 4 to width -1");
+  EXPECT_EQ(error_of([] { Linear<>({.in = 0, .out = 3}); }), "[linear] in 0 is invalid: must be in 1…2147483647");
+  EXPECT_EQ(error_of([] { Linear<>({.in = 4, .out = -1}); }), "[linear] out -1 is invalid: must be in 1…2147483647");
 }
 
 TEST(BadConfig, Embedding) {
-  EXPECT_EQ(error_of([] { Embedding<>({.vocabulary = 0, .width = 4}); }), "[embedding] cannot embed 0 tokens in width 4");
-  EXPECT_EQ(error_of([] { Embedding<>({.vocabulary = 9, .width = -4}); }), "[embedding] cannot embed 9 tokens in width -4");
+  EXPECT_EQ(error_of([] { Embedding<>({.vocabulary = 0, .width = 4}); }), "[embedding] vocabulary 0 is invalid: must be in 1…2147483647");
+  EXPECT_EQ(error_of([] { Embedding<>({.vocabulary = 9, .width = -4}); }), "[embedding] width -4 is invalid: must be in 1…2147483647");
 }
 
 TEST(BadConfig, LayerNorm) {
-  EXPECT_EQ(error_of([] { LayerNorm<>({.width = 0}); }), "[layer_norm] width 0 is not positive");
-  EXPECT_EQ(error_of([] { LayerNorm<>({.width = 4, .epsilon = -1e-9}); }), "[layer_norm] epsilon -1e-09 is negative");
+  EXPECT_EQ(error_of([] { LayerNorm<>({.width = 0}); }), "[layer_norm] width 0 is invalid: must be in 1…2147483647");
+  EXPECT_EQ(error_of([] { LayerNorm<>({.width = 4, .epsilon = -1e-9}); }), "[layer_norm] epsilon -1e-09 is invalid: must be in [0, 1e+30)");
   EXPECT_NE(error_of([] { LayerNorm<>({.width = 4, .epsilon = NAN}); }), "");
 }
 
 TEST(BadConfig, Mlp) {
-  EXPECT_EQ(error_of([] { Mlp<>({.width = 4, .hidden = 0}); }), "[linear] cannot map width 4 to width 0");
+  EXPECT_EQ(error_of([] { Mlp<>({.width = 4, .hidden = -1}); }), "[mlp] hidden -1 is invalid: must be in 0…2147483647");
 }
 
 TEST(BadConfig, Attention) {
   EXPECT_EQ(attention_error({.width = 512, .heads = 6}), "[attention] 6 heads do not divide model width 512");
   EXPECT_EQ(attention_error({.width = 7, .heads = 2}), "[attention] 2 heads do not divide model width 7");
-  EXPECT_EQ(attention_error({.width = 512, .heads = 0}), "[attention] 0 heads of model width 512 make no sense");
-  EXPECT_EQ(attention_error({.width = 0, .heads = 8}), "[attention] 8 heads of model width 0 make no sense");
-  EXPECT_EQ(attention_error({.width = 512, .heads = -8}), "[attention] -8 heads of model width 512 make no sense");
+  EXPECT_EQ(attention_error({.width = 512, .heads = 0}), "[attention] heads 0 is invalid: must be in 1…2147483647");
+  EXPECT_EQ(attention_error({.width = 0, .heads = 8}), "[attention] width 0 is invalid: must be in 1…2147483647");
+  EXPECT_EQ(attention_error({.width = 512, .heads = -8}), "[attention] heads -8 is invalid: must be in 1…2147483647");
   EXPECT_EQ(attention_error({.width = 512, .heads = 8, .key_heads = 3}), "[attention] 3 key-value heads do not divide 8 query heads");
-  EXPECT_EQ(attention_error({.width = 512, .heads = 8, .key_heads = -2}), "[attention] -2 key-value heads do not divide 8 query heads");
-  EXPECT_EQ(attention_error({.width = 512, .heads = 6, .head_width = -64}), "[attention] head width -64 is not positive");
-  EXPECT_EQ(attention_error({.width = 512, .heads = 8, .dropout = 1}), "[attention] dropout probability 1 is not in [0, 1)");
+  EXPECT_EQ(attention_error({.width = 512, .heads = 8, .key_heads = -2}), "[attention] key_heads -2 is invalid: must be in 0…2147483647");
+  EXPECT_EQ(attention_error({.width = 512, .heads = 6, .head_width = -64}), "[attention] head_width -64 is invalid: must be in 0…357913941");
+  EXPECT_EQ(attention_error({.width = 512, .heads = 8, .dropout = 1}), "[attention] dropout 1 is invalid: must be in [0, 1)");
   EXPECT_NO_THROW(Attention<>({.width = 512, .heads = 6, .head_width = 64})) << "a given head width needs no division";
 }
 

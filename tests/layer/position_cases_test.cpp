@@ -133,7 +133,7 @@ TEST(RotaryCases, Scalings) {
 
 TEST(RotaryCases, RefusesWhatMakesNoSense) {
   EXPECT_EQ(error_of([] { Rotary<>(RotaryConfig{.width = 8, .rotated = 3}); }), "[rotary] cannot rotate 3 of 8 elements");
-  EXPECT_EQ(error_of([] { Rotary<>(RotaryConfig{.width = 8, .rotated = 10}); }), "[rotary] cannot rotate 10 of 8 elements");
+  EXPECT_EQ(error_of([] { Rotary<>(RotaryConfig{.width = 8, .rotated = 10}); }), "[rotary] rotated 10 is invalid: must be in 0…8");
   Context ctx;
   AttentionCall<float> call;
   EXPECT_EQ(error_of([&] { Rotary<>(RotaryConfig{.width = 8}).attend(ctx, 1, 1, {.first = -1}, call); }), "[rotary] position -1 is negative");

@@ -54,16 +54,16 @@ TEST(BadConfig, EncoderDecoder) {
   EXPECT_NO_THROW(EncoderDecoder<>{config});
   config = small();
   config.source_vocabulary = config.target_vocabulary = 0;
-  EXPECT_EQ(refused(config), "[embedding] cannot embed 0 tokens in width 8");
+  EXPECT_EQ(refused(config), "[encoder_decoder] source_vocabulary 0 is invalid: must be in 1…2147483647");
   config = small();
   config.encoder_layers = -1;
-  EXPECT_EQ(refused(config), "[stack] cannot have -1 layers");
+  EXPECT_EQ(refused(config), "[encoder_decoder] encoder_layers -1 is invalid: must be in 0…65536");
   config = small();
   config.block.heads = 3;
   EXPECT_EQ(refused(config), "[attention] 3 heads do not divide model width 8");
   config = small();
   config.block.dropout = 1;
-  EXPECT_EQ(refused(config), "[attention] dropout probability 1 is not in [0, 1)");
+  EXPECT_EQ(refused(config), "[attention] dropout 1 is invalid: must be in [0, 1)");
 }
 
 TEST(BadInput, EncoderDecoder) {
@@ -118,9 +118,13 @@ TEST(BadStates, OfOtherModels) {
     return EncoderDecoderConfig{.source_vocabulary = 7, .target_vocabulary = 7, .encoder_layers = 1, .decoder_layers = 1,
                                 .block = {.width = 8, .hidden = 8, .heads = heads, .head_width = head_width, .dropout = 0}};
   };
-  const Model model(config(2, 4)), wider(config(2, 64)), more(config(4, 4));
-  const Bloom<float> decoder({.vocabulary = 7, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
-  const Bloom<float> without_layers({.vocabulary = 7, .layers = 0, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
+  const auto begun = [](auto of) {
+    initialize(of, 1);
+    return of;
+  };
+  const Model model = begun(Model(config(2, 4))), wider = begun(Model(config(2, 64))), more = begun(Model(config(4, 4)));
+  const Bloom<float> decoder = begun(Bloom<float>({.vocabulary = 7, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2}}));
+  const Bloom<float> without_layers = begun(Bloom<float>({.vocabulary = 7, .layers = 0, .block = {.width = 8, .hidden = 8, .heads = 2}}));
   const Tensor<Id, 2> two_sources(Shape{2, 3});
   Context ctx;
   auto state = model.start(ctx, two_sources);

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "eigenformer/block/deep_norm.hpp"
+#include "eigenformer/model/bert.hpp"
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/model/t5.hpp"
+#include "support/error.hpp"
 #include "support/tensors.hpp"
 
 namespace eigenformer::test {
@@ -58,6 +62,42 @@ TEST(Initialize, KaimingAndTruncatedNormal) {
   initialize_normal(linear, 1, 0.5, true);
   for (Index i = 0; i < linear.weight.size(); ++i) ASSERT_LE(std::abs(linear.weight.view().data()[i]), 1.0f);
   EXPECT_NEAR(deviation(linear.weight), 0.5 * 0.8796, 0.01) << "what is left of the deviation";
+}
+
+// A model that nobody gave values says so, whichever way it is used; where the norms begin at one, it runs.
+TEST(Initialize, IsMissedAtTheFirstUse) {
+  const auto missed = [](const std::string& place, auto&& use) {
+    EXPECT_EQ(error_of(use), "[" + place + "] all weights are zero: call initialize(model, seed), or load them, before the model is used");
+  };
+  const BlockConfig block{.width = 8, .hidden = 6, .heads = 2};
+  const Tensor<Id, 2> ids(Shape{1, 3});
+  const std::vector<Id> next{1};
+  const std::vector<Index> one{1};
+  Context ctx;
+
+  const LanguageModelConfig decoder_config{.vocabulary = 5, .layers = 1, .block = block};
+  const Gpt2<float> decoder(decoder_config);
+  missed("language_model", [&] { decoder(ctx, {.ids = ids}); });
+  missed("language_model", [&] { decoder.hidden(ctx, {.ids = ids}); });
+  missed("language_model", [&] { decoder.start(); });
+
+  const EncoderDecoder<> pair({.source_vocabulary = 5, .target_vocabulary = 5, .encoder_layers = 1, .decoder_layers = 1, .block = block});
+  missed("encoder_decoder", [&] { pair(ctx, {.source = ids, .target = ids}); });
+  missed("encoder_decoder", [&] { pair.encode(ctx, ids); });
+  missed("encoder_decoder", [&] { pair.decode(ctx, ids, Tensor<float, 3>(Shape{1, 3, 8})); });
+  missed("encoder_decoder", [&] { pair.start(ctx, ids); });
+  missed("bert", [&] { Bert<float>({.vocabulary = 5, .layers = 1, .block = block})(ctx, {.ids = ids}); });
+  missed("stack", [&] { Encoder<>({.layers = 1, .block = block})(ctx, Tensor<float, 3>(Shape{1, 3, 8})); });
+
+  Gpt2<float> begun(decoder_config);
+  initialize(begun, 1);
+  auto state = begun.start();
+  missed("language_model", [&] { decoder.hidden(ctx, {next, one}, state); });
+  missed("language_model", [&] { decoder.next_logits(ctx, {next, one}, state); });
+  EXPECT_EQ(begun.next_logits(ctx, {next, one}, state).shape(), (Shape{1, 5})) << "and the state is as it was";
+  begun = decoder;
+  begun.decoder.norm->weight(7) = 1;
+  EXPECT_NO_THROW(begun(ctx, {.ids = ids}));
 }
 
 }  // namespace eigenformer::test

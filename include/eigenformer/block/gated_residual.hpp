@@ -20,7 +20,7 @@ struct LayerScale {
   Tensor<T, 1> weight;  // (D)
   double dropout;
 
-  explicit LayerScale(const ResidualConfig& config) : norm(config.norm<Norm>()), weight(Shape{config.width}), dropout(config.dropout) {}
+  explicit LayerScale(const ResidualConfig& config) : norm(config.checked().norm<Norm>()), weight(Shape{config.width}), dropout(config.dropout) {}
 
   static void visit(auto&& f, auto&... m) {
     f("norm", m.norm...);
@@ -42,7 +42,7 @@ struct ReZero {
   Tensor<T, 1> weight;  // (1)
   double dropout;
 
-  explicit ReZero(const ResidualConfig& config) : weight(Shape{1}), dropout(config.dropout) {}
+  explicit ReZero(const ResidualConfig& config) : weight(Shape{1}), dropout(config.checked().dropout) {}
 
   static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::zeros}, m.weight...); }
 

@@ -22,7 +22,7 @@ struct ParallelBlock {
   double dropout;
 
   explicit ParallelBlock(const BlockConfig& config)
-      : norm(config.residual().template norm<Norm>()), attention(config.attention()), feed_forward(config.feed_forward<FeedForward>()), dropout(config.dropout) {}
+      : norm(config.residual().checked().template norm<Norm>()), attention(config.attention()), feed_forward(config.feed_forward<FeedForward>()), dropout(config.dropout) {}
 
   static void visit(auto&& f, auto&... m) {
     f("norm", m.norm...);

@@ -17,7 +17,7 @@ struct PostNorm {
   Norm norm;  // (D)
   double dropout;
 
-  explicit PostNorm(const ResidualConfig& config) : norm(config.norm<Norm>()), dropout(config.dropout) {}
+  explicit PostNorm(const ResidualConfig& config) : norm(config.checked().norm<Norm>()), dropout(config.dropout) {}
 
   static void visit(auto&& f, auto&... m) { f("norm", m.norm...); }
 

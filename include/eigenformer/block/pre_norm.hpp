@@ -17,7 +17,7 @@ struct PreNorm {
   Norm norm;  // (D)
   double dropout;
 
-  explicit PreNorm(const ResidualConfig& config) : norm(config.norm<Norm>()), dropout(config.dropout) {}
+  explicit PreNorm(const ResidualConfig& config) : norm(config.checked().norm<Norm>()), dropout(config.dropout) {}
 
   static void visit(auto&& f, auto&... m) { f("norm", m.norm...); }
 

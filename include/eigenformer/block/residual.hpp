@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "eigenformer/core/scalar.hpp"
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/layer/attention/attention.hpp"
 
 namespace eigenformer {
@@ -15,6 +15,13 @@ struct ResidualConfig {
   bool norm_bias = true;                   ///< where the norm can have one
   double alpha = 1;                        ///< of DeepNorm
 
+  /// Itself; throws if a setting is invalid.
+  const ResidualConfig& checked() const {
+    require_range("residual", "width", width, 1);
+    require_range("residual", "dropout", dropout, 0, 1);
+    require_range("residual", "alpha", alpha, smallest_real);
+    return *this;
+  }
   template <class Norm>
   typename Norm::Config norm() const {
     typename Norm::Config config{.width = width};
@@ -24,13 +31,13 @@ struct ResidualConfig {
   }
 };
 
-/// Sizes of a block; the defaults are the paper's base model.
+/// Sizes of a block; the defaults are those of the paper's base model, without dropout.
 struct BlockConfig {
   Index width = 512;                        ///< D
-  Index hidden = 2048;                      ///< F
+  Index hidden = 0;                         ///< F; 0: as the feed-forward network's config says, 4·D or its gated equivalent
   Index heads = 8;                          ///< H
   Index head_width = 0;                     ///< E; 0: D/H
-  double dropout = 0.1;                     ///< on sublayer outputs and on attention weights
+  double dropout = 0;                       ///< on sublayer outputs and on attention weights
   Index key_heads = 0;                      ///< K; 0: H
   bool attention_bias = true;               ///< on the projections of queries, keys and values
   std::optional<bool> output_bias{};        ///< on attention's last projection; none: as the others
@@ -59,6 +66,7 @@ struct BlockConfig {
     return config;
   }
   ResidualConfig residual() const { return {width, dropout, norm_epsilon, norm_bias, alpha}; }
+  friend bool operator==(const BlockConfig&, const BlockConfig&) = default;
 };
 
 }  // namespace eigenformer

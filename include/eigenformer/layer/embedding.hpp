@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/op/embedding.hpp"
 #include "eigenformer/op/linear.hpp"
@@ -20,7 +21,8 @@ struct Embedding {
   double scale;
 
   explicit Embedding(const EmbeddingConfig& config) : scale(config.scaled ? std::sqrt(static_cast<double>(config.width)) : 1) {
-    require(config.vocabulary > 0 && config.width > 0, "embedding", "cannot embed ", config.vocabulary, " tokens in width ", config.width);
+    require_range("embedding", "vocabulary", config.vocabulary, 1);
+    require_range("embedding", "width", config.width, 1);
     weight = Weight<T>(Shape{config.vocabulary, config.width});
   }
 

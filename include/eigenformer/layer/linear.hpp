@@ -1,6 +1,7 @@
 // y = x·Wᵀ + b
 #pragma once
 
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/op/linear.hpp"
 
@@ -17,7 +18,8 @@ struct Linear {
   Tensor<T, 1> bias;    // (Out), or none
 
   explicit Linear(const LinearConfig& config) {
-    require(config.in > 0 && config.out > 0, "linear", "cannot map width ", config.in, " to width ", config.out);
+    require_range("linear", "in", config.in, 1);
+    require_range("linear", "out", config.out, 1);
     weight = Weight<T>(Shape{config.out, config.in});
     if (config.bias) bias = Tensor<T, 1>(Shape{config.out});
   }

@@ -6,6 +6,8 @@
 
 #include "eigenformer/block/encoder_block.hpp"
 #include "eigenformer/block/post_norm.hpp"
+#include "eigenformer/core/initialize.hpp"
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/layer/embedding.hpp"
 #include "eigenformer/layer/ffn/mlp.hpp"
 #include "eigenformer/layer/linear.hpp"
@@ -18,12 +20,19 @@
 namespace eigenformer {
 
 struct BertConfig {
-  Index vocabulary = 30522;  ///< V
-  Index longest = 512;       ///< tokens
-  Index types = 2;           ///< kinds of segments
-  Index layers = 12;         ///< L
-  BlockConfig block{.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1, .norm_epsilon = 1e-12};
-  bool pooler = true;  ///< tanh of a linear map of the first token
+  Index vocabulary = 0;  ///< V
+  Index longest = 512;   ///< tokens
+  Index types = 2;       ///< kinds of segments
+  Index layers = 12;     ///< L
+  BlockConfig block{};
+  bool pooler = true;    ///< tanh of a linear map of the first token
+
+  /// Itself; throws if a setting is invalid.
+  const BertConfig& checked() const {
+    require_range("bert", "types", types, 1);
+    require_range("bert", "layers", layers, 0, most_layers);
+    return *this;
+  }
 };
 
 struct BertCall {
@@ -48,7 +57,7 @@ struct BasicBert {
   double dropout;
 
   explicit BasicBert(const BertConfig& config)
-      : embedding({config.vocabulary, config.block.width, false}), position({.width = config.block.width, .longest = config.longest}),
+      : embedding({config.checked().vocabulary, config.block.width, false}), position({.width = config.block.width, .longest = config.longest}),
         type_embedding({config.types, config.block.width, false}), embedding_norm(config.block.residual().template norm<LayerNorm<T>>()),
         encoder({config.layers, config.block}), dropout(config.block.dropout) {
     if (config.pooler) pooler.emplace(LinearConfig{config.block.width, config.block.width});
@@ -65,6 +74,7 @@ struct BasicBert {
 
   /// ids (B, N) → hidden states (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, const BertCall& call) const {
+    require_initialized(*this, "bert");
     ConstView<Id, 2> types = call.types;
     if (!types) {
       const View<Id, 2> zeros = ctx.arena.allocate<Id>(call.ids.shape());
@@ -89,7 +99,9 @@ using Bert = BasicBert<T>;
 template <Real T = float>
 using Roberta = BasicBert<T, 2>;
 
-inline BertConfig bert_base() { return {}; }
+inline BertConfig bert_base() {
+  return {.vocabulary = 30522, .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1, .norm_epsilon = 1e-12}};
+}
 inline BertConfig roberta_base() {
   return {.vocabulary = 50265, .longest = 512, .types = 1, .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1, .norm_epsilon = 1e-5}};
 }

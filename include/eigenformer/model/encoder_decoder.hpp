@@ -9,6 +9,8 @@
 
 #include "eigenformer/block/decoder_block.hpp"
 #include "eigenformer/block/encoder_block.hpp"
+#include "eigenformer/core/initialize.hpp"
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/layer/embedding.hpp"
 #include "eigenformer/layer/linear.hpp"
 #include "eigenformer/layer/position/sinusoidal.hpp"
@@ -33,6 +35,17 @@ struct EncoderDecoderConfig {
   bool embedding_norm = false;       ///< a norm right after each embedding
   bool logit_bias = false;           ///< a bias on the logits
   double logit_scale = 1;            ///< hidden states are multiplied by this before the output projection
+
+  /// Itself; throws if a setting is invalid.
+  const EncoderDecoderConfig& checked() const {
+    require_range("encoder_decoder", "source_vocabulary", source_vocabulary, 1);
+    require_range("encoder_decoder", "target_vocabulary", target_vocabulary, 1);
+    require_range("encoder_decoder", "encoder_layers", encoder_layers, 0, most_layers);
+    require_range("encoder_decoder", "decoder_layers", decoder_layers, 0, most_layers);
+    require_range("encoder_decoder", "longest", longest, 0);
+    require_range("encoder_decoder", "logit_scale", logit_scale, smallest_real);
+    return *this;
+  }
 };
 
 /// Tokens in, padded to a rectangle; lengths say where the padding begins (null: nowhere).
@@ -62,7 +75,7 @@ struct BasicEncoderDecoder {
   double dropout, logit_scale;
 
   explicit BasicEncoderDecoder(const EncoderDecoderConfig& config)
-      : embedding({config.source_vocabulary, config.block.width, config.scaled_embedding}), position(position_config(config)), target_position(position_config(config)),
+      : embedding({config.checked().source_vocabulary, config.block.width, config.scaled_embedding}), position(position_config(config)), target_position(position_config(config)),
         encoder({config.encoder_layers, config.block, config.final_norm}), decoder({config.decoder_layers, config.block, config.final_norm}),
         dropout(config.block.dropout), logit_scale(config.logit_scale) {
     if (config.sharing == Sharing::all || config.sharing == Sharing::source_and_target) {
@@ -96,6 +109,7 @@ struct BasicEncoderDecoder {
 
   /// ids (B, M) → memory (B, M, D); rows beyond a length are padding
   ConstView<T, 3> encode(Context& ctx, ConstView<Id, 2> source, ConstView<Index, 1> lengths = {}) const {
+    require_initialized(*this, "encoder_decoder");
     AttentionCall<T> call{.mask = {.key_lengths = lengths, .query_lengths = lengths}};
     position.attend(ctx, source.extent(0), source.extent(1), {}, call);
     return encoder(ctx, embed(ctx, embedding, position, embedding_norm, source), call);
@@ -104,6 +118,7 @@ struct BasicEncoderDecoder {
   /// ids (B, N) and memory (B, M, D) → hidden states (B, N, D)
   ConstView<T, 3> decode(Context& ctx, ConstView<Id, 2> target, ConstView<T, 3> memory, ConstView<Index, 1> source_lengths = {},
                          ConstView<Index, 1> target_lengths = {}) const {
+    require_initialized(*this, "encoder_decoder");
     AttentionCall<T> call{.mask = {.causal = true, .key_lengths = target_lengths, .query_lengths = target_lengths}};
     target_position.attend(ctx, target.extent(0), target.extent(1), {}, call);
     return decoder(ctx, embed(ctx, target_table(), target_position, target_embedding_norm, target), call,
@@ -134,6 +149,7 @@ struct BasicEncoderDecoder {
 
   /// The next target tokens → their hidden states (1, tokens, D), with the bits of decode().
   ConstView<T, 3> hidden(Context& ctx, const NextTokens& tokens, State& state) const {
+    require_initialized(*this, "encoder_decoder");
     state.check("encoder_decoder", ctx, decoder.blocks, tokens);
     const auto count = static_cast<Index>(tokens.ids.size());
     const Positions positions = state.positions(ctx, tokens);
@@ -165,6 +181,9 @@ struct BasicEncoderDecoder {
 
  private:
   static PositionConfig position_config(const EncoderDecoderConfig& config) {
+    check_position<EncoderPosition, EncoderBlockType>();
+    check_position<DecoderPosition, DecoderBlockType>();
+    static_assert(position_fits<NoPosition<T>, decltype(DecoderBlockType::cross_attention)>, "attention to sources knows no positions: neither RotaryHeads nor BiasedScores");
     const AttentionConfig attention = config.block.attention().completed();
     return {.width = config.block.width, .heads = attention.heads, .head_width = attention.head_width, .longest = config.longest};
   }

@@ -1,6 +1,7 @@
 // What stands on top of an encoder: classification, and masked language modelling.
 #pragma once
 
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/embedding.hpp"
 #include "eigenformer/layer/linear.hpp"
@@ -24,7 +25,9 @@ struct ClassificationHead {
   double dropout;
 
   ClassificationHead(Index width, Index classes, Pooling by = Pooling::first, double dropped = 0)
-      : dense({width, width}), output({width, classes}), pooling(by), dropout(dropped) {}
+      : dense({width, width}), output({width, classes}), pooling(by), dropout(dropped) {
+    require_range("classification", "dropout", dropout, 0, 1);
+  }
 
   static void visit(auto&& f, auto&... m) {
     f("dense", m.dense...);
@@ -48,7 +51,10 @@ struct MaskedLanguageHead {
   Tensor<T, 1> bias;  // (V)
 
   MaskedLanguageHead(Index width, Index vocabulary, double epsilon = 1e-12)
-      : dense({width, width}), norm({.width = width, .epsilon = epsilon}), bias(Shape{vocabulary}) {}
+      : dense({width, width}), norm({.width = width, .epsilon = epsilon}) {
+    require_range("masked_language", "vocabulary", vocabulary, 1);
+    bias = Tensor<T, 1>(Shape{vocabulary});
+  }
 
   static void visit(auto&& f, auto&... m) {
     f("dense", m.dense...);

@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "eigenformer/core/initialize.hpp"
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/embedding.hpp"
 #include "eigenformer/layer/linear.hpp"
@@ -24,7 +26,7 @@ struct LanguageModelConfig {
   Index vocabulary = 0;           ///< V
   Index longest = 1024;           ///< tokens, for learned positions
   Index layers = 12;              ///< L
-  BlockConfig block{.dropout = 0};
+  BlockConfig block{};
   RotaryConfig rotary{};          ///< for Rotary; width 0: the head width
   bool tied = true;               ///< the output projection is the embedding
   bool head_bias = false;         ///< of an untied output projection
@@ -32,6 +34,14 @@ struct LanguageModelConfig {
   bool embedding_norm = false;    ///< a norm right after the embedding
   double logit_cap = 0;           ///< if not 0: logits are cap·tanh(logits/cap)
   std::function<BlockConfig(Index layer, BlockConfig block)> vary{};  ///< see StackConfig
+
+  /// Itself; throws if a setting is invalid.
+  const LanguageModelConfig& checked() const {
+    require_range("language_model", "longest", longest, 0);
+    require_range("language_model", "layers", layers, 0, most_layers);
+    if (logit_cap != 0) require_range("language_model", "logit_cap", logit_cap, smallest_real);
+    return *this;
+  }
 };
 
 /// A batch of token ids; those of one sequence beyond its length are padding.
@@ -58,7 +68,7 @@ struct LanguageModel {
   double dropout, logit_cap;
 
   explicit LanguageModel(const LanguageModelConfig& config)
-      : embedding({config.vocabulary, config.block.width, config.scaled_embedding}), position(make_position(config)),
+      : embedding({config.checked().vocabulary, config.block.width, config.scaled_embedding}), position(make_position(config)),
         decoder({config.layers, config.block, {}, config.vary}), dropout(config.block.dropout), logit_cap(config.logit_cap) {
     if (config.embedding_norm) embedding_norm.emplace(config.block.residual().template norm<typename Block::Norm>());
     if (!config.tied) head.emplace(LinearConfig{config.block.width, config.vocabulary, config.head_bias});
@@ -74,11 +84,15 @@ struct LanguageModel {
 
   using State = DecoderState<T>;
   /// Of so many sequences that have not begun.
-  State start(Index sequences = 1) const { return {sequences, decoder.blocks}; }
+  State start(Index sequences = 1) const {
+    require_initialized(*this, "language_model");
+    return {sequences, decoder.blocks};
+  }
 
   /// The next tokens → their hidden states (1, tokens, D): the same bits as those of one pass over each whole sequence, in
   /// whatever pieces and company they come.
   ConstView<T, 3> hidden(Context& ctx, const NextTokens& tokens, State& state) const {
+    require_initialized(*this, "language_model");
     state.check("language_model", ctx, decoder.blocks, tokens);
     const auto count = static_cast<Index>(tokens.ids.size());
     const Positions positions = state.positions(ctx, tokens);
@@ -95,6 +109,7 @@ struct LanguageModel {
 
   /// ids (B, N) → hidden states (B, N, D)
   ConstView<T, 3> hidden(Context& ctx, const LanguageModelCall& call) const {
+    require_initialized(*this, "language_model");
     const Index batch = call.ids.extent(0), tokens = call.ids.extent(1);
     AttentionCall<T> attention{.mask = {.causal = true, .key_lengths = call.lengths, .query_lengths = call.lengths, .prefixes = call.prefixes, .allowed = call.allowed}};
     position.attend(ctx, batch, tokens, call.positions, attention);
@@ -117,6 +132,7 @@ struct LanguageModel {
     return decoder(ctx, op::dropout(ctx, x, dropout), attention);
   }
   static Position make_position(const LanguageModelConfig& config) {
+    check_position<Position, Block>();
     const AttentionConfig attention = config.block.attention().completed();
     if constexpr (std::is_constructible_v<Position, RotaryConfig>) {
       RotaryConfig rotary = config.rotary;

@@ -8,6 +8,8 @@
 
 #include "eigenformer/block/decoder_block.hpp"
 #include "eigenformer/block/encoder_block.hpp"
+#include "eigenformer/core/initialize.hpp"
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 
 namespace eigenformer {
@@ -30,7 +32,7 @@ struct Stack {
   std::optional<Norm> norm;  // (D)
 
   explicit Stack(const StackConfig& config) {
-    require(config.layers >= 0, "stack", "cannot have ", config.layers, " layers");
+    require_range("stack", "layers", config.layers, 0, most_layers);
     for (Index i = 0; i < config.layers; ++i) blocks.emplace_back(config.vary ? config.vary(i, config.block) : config.block);
     if (config.final_norm.value_or(Block::needs_final_norm)) norm.emplace(config.block.residual().template norm<Norm>());
   }
@@ -41,6 +43,7 @@ struct Stack {
   }
 
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const auto&... arguments) const {
+    require_initialized(*this, "stack");
     for (std::size_t i = 0; i < blocks.size(); ++i) x = ctx.keep_result<T>(x.shape(), [&] { return blocks[i](ctx, x, of_layer(arguments, i)...); });
     return norm ? (*norm)(ctx, x) : x;
   }
@@ -53,6 +56,18 @@ struct Stack {
     return call;
   }
 };
+
+/// Does not compile unless the self-attention of a block, where the block shows it, uses what the position gives.
+template <class Position, class Block>
+constexpr void check_position() {
+  constexpr bool fits = [] {
+    if constexpr (requires(const Block& block) { block.self_attention; }) return position_fits<Position, decltype(Block::self_attention)>;
+    else if constexpr (requires(const Block& block) { block.attention; }) return position_fits<Position, decltype(Block::attention)>;
+    else return true;
+  }();
+  static_assert(fits, "the position and the attention do not go together: Rotary needs RotaryHeads and Relative needs BiasedScores, "
+                      "and these need them; a part of your own says what it `gives` or `uses`");
+}
 
 template <class ResidualType = PostNorm<float>>
 using Encoder = Stack<EncoderBlock<ResidualType>>;

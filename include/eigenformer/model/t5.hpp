@@ -19,7 +19,7 @@ using T5With = BasicEncoderDecoder<
 
 inline EncoderDecoderConfig t5_config(Index layers, Index width, Index hidden, Index heads, bool tied) {
   EncoderDecoderConfig config{.source_vocabulary = 32128, .target_vocabulary = 32128, .encoder_layers = layers, .decoder_layers = layers,
-                              .block = {.width = width, .hidden = hidden, .heads = heads, .head_width = 64, .attention_bias = false, .feed_forward_bias = false,
+                              .block = {.width = width, .hidden = hidden, .heads = heads, .head_width = 64, .dropout = 0.1, .attention_bias = false, .feed_forward_bias = false,
                                         .norm_epsilon = 1e-6, .scale = 1.0},
                               .scaled_embedding = false};
   if (tied) config.logit_scale = 1 / std::sqrt(static_cast<double>(width));
@@ -51,7 +51,7 @@ using Bart = BasicEncoderDecoder<EncoderBlock<PostNorm<T, LayerNorm<T>>, Attenti
                                  DecoderBlock<PostNorm<T, LayerNorm<T>>, Attention<T>, Attention<T>, Mlp<T, Gelu>>, Learned<T, 2>>;
 
 inline EncoderDecoderConfig bart_base() {
-  return {.source_vocabulary = 50265, .target_vocabulary = 50265, .block = {.width = 768, .hidden = 3072, .heads = 12}, .longest = 1024, .scaled_embedding = false,
+  return {.source_vocabulary = 50265, .target_vocabulary = 50265, .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1}, .longest = 1024, .scaled_embedding = false,
           .embedding_norm = true};
 }
 

@@ -5,7 +5,8 @@
 int main() {
   eigenformer::EncoderDecoderConfig config{.source_vocabulary = 5, .target_vocabulary = 5, .block = {.width = 8, .hidden = 16, .heads = 2}};
   config.encoder_layers = config.decoder_layers = 1;
-  const eigenformer::PaperTransformer model(config);
+  eigenformer::PaperTransformer model(config);
+  eigenformer::initialize(model, 1);
   const eigenformer::Tensor<eigenformer::Id, 2> ids(eigenformer::Shape{1, 3});
 
   eigenformer::Context ctx;

@@ -18,6 +18,8 @@ struct Attention : AttentionProjections<T> {
   using Projections = AttentionProjections<T>;
   using Projections::query, Projections::key, Projections::value, Projections::output, Projections::head_width, Projections::scale, Projections::dropout;
 
+  static constexpr PositionInputs uses = inputs_used<Heads>() | inputs_used<Scores>();
+
   Tensor<T, 1> sinks;  // (H), or none
   Heads heads;
   Scores scores;

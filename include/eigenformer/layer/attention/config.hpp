@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <optional>
 #include <span>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/kernel/mask.hpp"
 #include "eigenformer/layer/attention/kv_cache.hpp"
 #include "eigenformer/op/relative.hpp"
@@ -32,26 +32,58 @@ struct AttentionConfig {
   double epsilon = 1e-6;             ///< of the norms in QkNorm
   bool sinks = false;                ///< a learned score per head that attends to nothing
 
-  /// With everything filled in; throws if it makes no sense.
+  /// With everything filled in; throws if a setting is invalid.
   AttentionConfig completed() const {
     AttentionConfig config = *this;
-    require(width > 0 && heads > 0, "attention", heads, " heads of model width ", width, " make no sense");
+    require_range("attention", "width", width, 1);
+    require_range("attention", "heads", heads, 1);
+    require_range("attention", "key_heads", key_heads, 0);
+    require_range("attention", "head_width", head_width, 0, largest_extent / heads);
+    require_range("attention", "dropout", dropout, 0, 1);
+    require_range("attention", "window", window, 0, largest_index);
+    require_range("attention", "cap", cap, 0);
+    require_range("attention", "epsilon", epsilon, 0);
+    if (scale) require_range("attention", "scale", *scale, smallest_real);
     if (head_width == 0) {
       require(width % heads == 0, "attention", heads, " heads do not divide model width ", width);
       config.head_width = width / heads;
     }
     if (key_heads == 0) config.key_heads = heads;
-    require(config.head_width <= (std::numeric_limits<Index>::max)() / heads, "attention", heads, " heads of width ", config.head_width, " are too wide");
-    require(config.head_width > 0, "attention", "head width ", config.head_width, " is not positive");
-    require(config.key_heads > 0 && heads % config.key_heads == 0, "attention", config.key_heads, " key-value heads do not divide ", heads, " query heads");
-    require(dropout >= 0 && dropout < 1, "attention", "dropout probability ", dropout, " is not in [0, 1)");
-    require(window >= 0, "attention", "a window of ", window, " tokens makes no sense");
+    require(heads % config.key_heads == 0, "attention", config.key_heads, " key-value heads do not divide ", heads, " query heads");
     if (!scale) config.scale = 1 / std::sqrt(static_cast<double>(config.head_width));
     for (std::optional<bool>* part : {&config.key_bias, &config.value_bias, &config.output_bias})
       if (!*part) *part = bias;
     return config;
   }
+  friend bool operator==(const AttentionConfig&, const AttentionConfig&) = default;
 };
+
+/// The fields of an AttentionCall that a position fills in (its `gives`), or that heads or scores read (their `uses`). A part that
+/// does not say gives and uses none.
+struct PositionInputs {
+  bool rotary = false, bias = false;
+
+  friend constexpr bool operator==(const PositionInputs&, const PositionInputs&) = default;
+  friend constexpr PositionInputs operator|(const PositionInputs& a, const PositionInputs& b) {
+    return {a.rotary || b.rotary, a.bias || b.bias};
+  }
+};
+
+template <class Part>
+constexpr PositionInputs inputs_used() {
+  if constexpr (requires { Part::uses; }) return Part::uses;
+  else return {};
+}
+template <class Part>
+constexpr PositionInputs inputs_given() {
+  if constexpr (requires { Part::gives; }) return Part::gives;
+  else return {};
+}
+
+/// Whether an attention uses what the position gives it, no less and no more: Rotary goes with RotaryHeads, Relative with
+/// BiasedScores, all others with neither.
+template <class Position, class SelfAttention>
+inline constexpr bool position_fits = inputs_given<Position>() == inputs_used<SelfAttention>();
 
 /// What a call attends to, and how; positions that act on queries, keys or scores come from a position's attend().
 template <Real T>

@@ -21,6 +21,8 @@ struct PlainHeads {
 /// Rotary positions (Su et al. 2021), from call.rotary; never on values.
 template <Real T = float>
 struct RotaryHeads {
+  static constexpr PositionInputs uses{.rotary = true};
+
   explicit RotaryHeads(const AttentionConfig&) {}
   static void visit(auto&&, auto&...) {}
 
@@ -31,6 +33,8 @@ struct RotaryHeads {
 /// A norm of every head's queries and keys (Henry et al. 2020), then Inner.
 template <Real T = float, class Norm = RmsNorm<T>, class Inner = RotaryHeads<T>>
 struct QkNorm {
+  static constexpr PositionInputs uses = inputs_used<Inner>();
+
   Norm query_norm;  // (E)
   Norm key_norm;    // (E)
   Inner inner;

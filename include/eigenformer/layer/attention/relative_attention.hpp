@@ -26,7 +26,7 @@ struct RelativeAttention : AttentionProjections<T> {
   Index clip;
 
   explicit RelativeAttention(const RelativeAttentionConfig& config) : Projections(config.attention.completed()), clip(config.clip) {
-    require(clip > 0, "relative_attention", "cannot clip distances at ", clip);
+    require_range("relative_attention", "clip", clip, 1, largest_extent / 2);
     require(config.attention.window == 0 && config.attention.cap == 0 && !config.attention.sinks, "relative_attention", "windows, caps and sinks are for Attention");
     relative_key = Tensor<T, 2>(Shape{2 * clip + 1, head_width});
     relative_value = Tensor<T, 2>(Shape{head_width, 2 * clip + 1});
@@ -34,8 +34,8 @@ struct RelativeAttention : AttentionProjections<T> {
 
   static void visit(auto&& f, auto&... m) {
     Projections::visit(f, m...);
-    f(Leaf{"relative_key", Init::xavier}, m.relative_key...);
-    f(Leaf{"relative_value", Init::xavier}, m.relative_value...);
+    f(Leaf{"relative_key", Init::xavier, Decay::yes}, m.relative_key...);
+    f(Leaf{"relative_value", Init::xavier, Decay::yes}, m.relative_value...);
   }
 
   /// x (B, N, D) → (B, N, D)

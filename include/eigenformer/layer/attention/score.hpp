@@ -47,7 +47,7 @@ struct CappedScores {
 
   double cap;
 
-  explicit CappedScores(const AttentionConfig& config) : cap(config.cap) { require(cap > 0, "attention", "a cap of ", cap, " makes no sense"); }
+  explicit CappedScores(const AttentionConfig& config) : cap(config.cap) { require_range("attention", "cap", cap, smallest_real); }
   static void visit(auto&&, auto&...) {}
   kernel::CappedScore<T> bind(Context&, const AttentionCall<T>&) const { return {static_cast<T>(cap)}; }
 };
@@ -55,6 +55,8 @@ struct CappedScores {
 /// Learned biases of distances, from call.bias (T5)
 template <Real T = float>
 struct BiasedScores {
+  static constexpr PositionInputs uses{.bias = true};
+
   explicit BiasedScores(const AttentionConfig&) {}
   static void visit(auto&&, auto&...) {}
   op::DistanceScore<T> bind(Context&, const AttentionCall<T>& call) const { return {call.bias}; }

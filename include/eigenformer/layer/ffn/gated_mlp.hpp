@@ -2,22 +2,32 @@
 // GLU with Sigmoid, ReGLU with Relu, GeGLU with Gelu, SwiGLU with Silu
 #pragma once
 
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/linear.hpp"
 #include "eigenformer/op/feed_forward.hpp"
 
 namespace eigenformer {
 
-struct GatedMlpConfig {
-  Index width = 512, hidden = 1365;
-  bool bias = false;
-};
-
 /// The hidden width at which a gated network has as many weights as a plain one of `hidden`: 2/3 of it, rounded up to a multiple.
 inline Index gated_hidden(Index hidden, Index multiple = 1) {
-  require(hidden > 0 && multiple > 0, "gated_hidden", "hidden width ", hidden, " and multiple ", multiple, " must be positive");
+  require_range("gated_hidden", "hidden", hidden, 1);
+  require_range("gated_hidden", "multiple", multiple, 1);
   return (2 * hidden / 3 + multiple - 1) / multiple * multiple;
 }
+
+struct GatedMlpConfig {
+  Index width = 512;  ///< D
+  Index hidden = 0;   ///< F; 0: gated_hidden(4·D)
+  bool bias = false;
+
+  LinearConfig up() const {
+    require_range("gated_mlp", "width", width, 1, largest_extent / 4);
+    require_range("gated_mlp", "hidden", hidden, 0);
+    return {width, hidden > 0 ? hidden : gated_hidden(4 * width), bias};
+  }
+  LinearConfig down() const { return {up().out, width, bias}; }
+};
 
 template <Real T = float, class Activation = Silu>
 struct GatedMlp {
@@ -27,9 +37,7 @@ struct GatedMlp {
   Linear<T> up;    // (F, D)
   Linear<T> down;  // (D, F)
 
-  explicit GatedMlp(const GatedMlpConfig& config)
-      : gate({config.width, config.hidden, config.bias}), up({config.width, config.hidden, config.bias}),
-        down({config.hidden, config.width, config.bias}) {}
+  explicit GatedMlp(const GatedMlpConfig& config) : gate(config.up()), up(config.up()), down(config.down()) {}
 
   static void visit(auto&& f, auto&... m) {
     f("gate", m.gate...);

@@ -1,6 +1,7 @@
 // The position-wise feed-forward network: activation(x·Wuᵀ + bu)·Wdᵀ + bd (Vaswani et al. 2017, equation 2)
 #pragma once
 
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/linear.hpp"
 #include "eigenformer/op/feed_forward.hpp"
@@ -8,8 +9,16 @@
 namespace eigenformer {
 
 struct MlpConfig {
-  Index width = 512, hidden = 2048;
+  Index width = 512;  ///< D
+  Index hidden = 0;   ///< F; 0: 4·D
   bool bias = true;
+
+  LinearConfig up() const {
+    require_range("mlp", "width", width, 1, largest_extent / 4);
+    require_range("mlp", "hidden", hidden, 0);
+    return {width, hidden > 0 ? hidden : 4 * width, bias};
+  }
+  LinearConfig down() const { return {up().out, width, bias}; }
 };
 
 template <Real T = float, class Activation = Relu>
@@ -19,8 +28,7 @@ struct Mlp {
   Linear<T> up;    // (F, D)
   Linear<T> down;  // (D, F)
 
-  explicit Mlp(const MlpConfig& config)
-      : up({config.width, config.hidden, config.bias}), down({config.hidden, config.width, config.bias}) {}
+  explicit Mlp(const MlpConfig& config) : up(config.up()), down(config.down()) {}
 
   static void visit(auto&& f, auto&... m) {
     f("up", m.up...);

@@ -1,6 +1,7 @@
 // y = tanh(α·x) ∘ weight + bias (Zhu et al. 2025): no statistics at all
 #pragma once
 
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/op/activation.hpp"
 #include "eigenformer/op/affine.hpp"
@@ -20,7 +21,7 @@ struct DynamicTanh {
   Tensor<T, 1> bias;    // (D)
 
   explicit DynamicTanh(const DynamicTanhConfig& config) {
-    require(config.width > 0, "dynamic_tanh", "width ", config.width, " is not positive");
+    require_range("dynamic_tanh", "width", config.width, 1);
     alpha = Tensor<T, 1>(Shape{1});
     weight = bias = Tensor<T, 1>(Shape{config.width});
   }

@@ -1,6 +1,7 @@
 // y = (x − mean) / √(variance + ε) ∘ weight + bias over the last axis (Ba, Kiros, Hinton 2016)
 #pragma once
 
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/op/norm.hpp"
 
@@ -22,8 +23,8 @@ struct LayerNorm {
   double epsilon;
 
   explicit LayerNorm(const LayerNormConfig& config) : epsilon(config.epsilon) {
-    require(config.width > 0, "layer_norm", "width ", config.width, " is not positive");
-    require(config.epsilon >= 0, "layer_norm", "epsilon ", config.epsilon, " is negative");
+    require_range("layer_norm", "width", config.width, 1);
+    require_range("layer_norm", "epsilon", config.epsilon, 0);
     if (config.weight) weight = Tensor<T, 1>(Shape{config.width});
     if (config.bias) bias = Tensor<T, 1>(Shape{config.width});
   }

@@ -1,6 +1,7 @@
 // y = x / √(mean of x² + ε) ∘ weight, or ∘ (1 + weight), over the last axis (Zhang and Sennrich 2019)
 #pragma once
 
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/op/norm.hpp"
 
@@ -21,8 +22,8 @@ struct RmsNorm {
   double epsilon;
 
   explicit RmsNorm(const RmsNormConfig& config) : epsilon(config.epsilon) {
-    require(config.width > 0, "rms_norm", "width ", config.width, " is not positive");
-    require(config.epsilon >= 0, "rms_norm", "epsilon ", config.epsilon, " is negative");
+    require_range("rms_norm", "width", config.width, 1);
+    require_range("rms_norm", "epsilon", config.epsilon, 0);
     if (config.weight) weight = Tensor<T, 1>(Shape{config.width});
   }
 

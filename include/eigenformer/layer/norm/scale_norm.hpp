@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/op/affine.hpp"
 #include "eigenformer/op/norm.hpp"
@@ -23,8 +24,8 @@ struct ScaleNorm {
   double factor, epsilon;
 
   explicit ScaleNorm(const ScaleNormConfig& config) : factor(1 / std::sqrt(static_cast<double>(config.width))), epsilon(config.epsilon) {
-    require(config.width > 0, "scale_norm", "width ", config.width, " is not positive");
-    require(config.epsilon >= 0, "scale_norm", "epsilon ", config.epsilon, " is negative");
+    require_range("scale_norm", "width", config.width, 1);
+    require_range("scale_norm", "epsilon", config.epsilon, 0);
     weight = Tensor<T, 1>(Shape{1});
   }
 

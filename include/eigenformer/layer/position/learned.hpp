@@ -13,11 +13,12 @@ struct Learned : NoPosition<T> {
   Tensor<T, 2> weight;  // (longest + Offset, D)
 
   explicit Learned(const PositionConfig& config) {
-    require(config.longest > 0 && config.width > 0, "learned", "cannot learn ", config.longest, " positions of width ", config.width);
+    require_range("learned", "longest", config.longest, 1, largest_extent - Offset);
+    require_range("learned", "width", config.width, 1);
     weight = Tensor<T, 2>(Shape{config.longest + Offset, config.width});
   }
 
-  static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding}, m.weight...); }
+  static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding, Decay::yes}, m.weight...); }
 
   Index longest() const { return weight.extent(0) - Offset; }
 

@@ -1,4 +1,5 @@
-// A position is where a model learns the order of its tokens: embed() acts on the input, attend() on how layers attend.
+// A position is where a model learns the order of its tokens: embed() acts on the input, attend() on how layers
+// attend: what it fills in, `gives` says.
 #pragma once
 
 #include "eigenformer/core/visit.hpp"

@@ -8,16 +8,18 @@ namespace eigenformer {
 
 template <Real T = float, bool Bidirectional = true>
 struct Relative : NoPosition<T> {
+  static constexpr PositionInputs gives{.bias = true};
+
   Tensor<T, 2> weight;  // (buckets, H)
   RelativeBuckets buckets;
 
   explicit Relative(const PositionConfig& config, Index count = 32, Index furthest = 128) : buckets{count, furthest, Bidirectional} {
     buckets.check();
-    require(config.heads > 0, "relative", "cannot bias ", config.heads, " heads");
+    require_range("relative", "heads", config.heads, 1);
     weight = Tensor<T, 2>(Shape{count, config.heads});
   }
 
-  static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding}, m.weight...); }
+  static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding, Decay::yes}, m.weight...); }
 
   void attend(Context& ctx, Index, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
     require(positions.shared() || call.caches, "relative", "explicit positions are not supported: distances are those of tokens");

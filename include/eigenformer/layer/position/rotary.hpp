@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/layer/position/none.hpp"
 #include "eigenformer/op/rotary.hpp"
 
@@ -70,12 +71,20 @@ struct RotaryFrequencies {
   double attention_factor = 1;
 
   RotaryFrequencies(const RotaryConfig& config, Index tokens) : rotated_(config.rotated > 0 ? config.rotated : config.width), base_(config.base) {
-    require(rotated_ > 0 && rotated_ % 2 == 0 && rotated_ <= config.width, "rotary", "cannot rotate ", rotated_, " of ", config.width, " elements");
-    require(base_ > 0, "rotary", "base ", base_, " is not positive");
+    require_range("rotary", "width", config.width, 1);
+    require_range("rotary", "rotated", config.rotated, 0, config.width);
+    require(rotated_ % 2 == 0, "rotary", "cannot rotate ", rotated_, " of ", config.width, " elements");
+    require_range("rotary", "base", base_, smallest_real);
     std::visit([&](const auto& scaling) { set(scaling, tokens); }, config.scaling);
   }
 
  private:
+  static void check_factor(double factor, double least) { require_range("rotary", "factor", factor, least); }
+  static void check_original(Index original) { require_range("rotary", "original", original, 1); }
+  static void check_attention_factor(const std::optional<double>& factor) {
+    if (factor) require_range("rotary", "attention_factor", *factor, smallest_real);
+  }
+
   void plain(double base) {
     for (Index i = 0; i < rotated_; i += 2) values.push_back(std::pow(base, -static_cast<double>(i) / static_cast<double>(rotated_)));
   }
@@ -83,22 +92,29 @@ struct RotaryFrequencies {
 
   void set(std::monostate, Index) { plain(base_); }
   void set(const LinearScaling& by, Index) {
-    require(by.factor > 0, "rotary", "cannot stretch by ", by.factor);
+    check_factor(by.factor, smallest_real);
     plain(base_);
     for (double& value : values) value /= by.factor;
   }
   void set(const NtkScaling& by, Index) {
-    require(by.factor > 0 && rotated_ > 2, "rotary", "cannot stretch ", rotated_, " elements by ", by.factor);
+    check_factor(by.factor, smallest_real);
+    require(rotated_ > 2, "rotary", "cannot stretch ", rotated_, " elements by ", by.factor);
     plain(stretched(by.factor));
   }
   void set(const DynamicNtkScaling& by, Index tokens) {
-    require(by.factor >= 1 && by.original > 0 && rotated_ > 2, "rotary", "cannot stretch ", by.original, " tokens by ", by.factor);
+    check_factor(by.factor, 1);
+    check_original(by.original);
+    require(rotated_ > 2, "rotary", "cannot stretch ", rotated_, " elements by ", by.factor);
     const double length = static_cast<double>((std::max)(tokens, by.original)) / static_cast<double>(by.original);
     plain(stretched(by.factor * length - (by.factor - 1)));
   }
   void set(const YarnScaling& by, Index) {
-    require(by.factor >= 1 && by.original > 0 && by.fast > by.slow && by.slow > 0 && base_ > 1, "rotary", "cannot stretch ", by.original, " tokens by ", by.factor, " between ", by.slow, " and ", by.fast,
-            " turns");
+    check_factor(by.factor, 1);
+    check_original(by.original);
+    check_attention_factor(by.attention_factor);
+    require_range("rotary", "slow", by.slow, smallest_real);
+    require_range("rotary", "fast", by.fast, smallest_real);
+    require(by.fast > by.slow && base_ > 1, "rotary", "cannot stretch between ", by.slow, " and ", by.fast, " turns of base ", base_);
     plain(base_);
     // The pair that turns so many times in the original length.
     const auto pair = [&](double turns) {
@@ -117,10 +133,12 @@ struct RotaryFrequencies {
   }
   void set(const LongScaling& by, Index tokens) {
     plain(base_);
-    require(by.original > 1 && by.longest > 0, "rotary", "cannot stretch ", by.original, " tokens to ", by.longest);
+    require_range("rotary", "original", by.original, 2);
+    require_range("rotary", "longest", by.longest, 1);
+    check_attention_factor(by.attention_factor);
     for (const auto* list : {&by.short_factors, &by.long_factors}) {
       require(list->size() == values.size(), "rotary", list->size(), " factors do not fit ", values.size(), " pairs");
-      for (const double factor : *list) require(factor > 0, "rotary", "cannot divide a frequency by ", factor);
+      for (const double factor : *list) check_factor(factor, smallest_real);
     }
     const std::vector<double>& factors = tokens > by.original ? by.long_factors : by.short_factors;
     for (std::size_t i = 0; i < values.size(); ++i) values[i] /= factors[i];
@@ -128,7 +146,11 @@ struct RotaryFrequencies {
     attention_factor = by.attention_factor.value_or(stretch <= 1 ? 1 : std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(by.original))));
   }
   void set(const Llama3Scaling& by, Index) {
-    require(by.factor > 0 && by.high > by.low && by.original > 0, "rotary", "cannot stretch ", by.original, " tokens by ", by.factor);
+    check_factor(by.factor, smallest_real);
+    check_original(by.original);
+    require_range("rotary", "low", by.low, smallest_real);
+    require_range("rotary", "high", by.high, smallest_real);
+    require(by.high > by.low, "rotary", "cannot stretch between ", by.low, " and ", by.high, " turns");
     plain(base_);
     for (double& value : values) {
       const double turns = static_cast<double>(by.original) * value / (2 * std::numbers::pi), ramp = std::clamp((turns - by.low) / (by.high - by.low), 0.0, 1.0);
@@ -142,6 +164,8 @@ struct RotaryFrequencies {
 
 template <Real T = float>
 struct Rotary : NoPosition<T> {
+  static constexpr PositionInputs gives{.rotary = true};
+
   RotaryConfig config;
   RotaryFrequencies frequencies;  // of sequences of no length: what they are, unless the scaling looks at the length
 
