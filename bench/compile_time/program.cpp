@@ -6,7 +6,7 @@ int main() {
   PaperTransformer model({.source_vocabulary = 100, .target_vocabulary = 100, .encoder_layers = 1, .decoder_layers = 1,
                           .block = {.width = 32, .hidden = 64, .heads = 4}});
   initialize(model, 1);
-  Trainer trainer(std::move(model), {});
+  Trainer trainer(std::move(model), {.learning_rate = ConstantRate{1e-3}});
   Tensor<Id, 2> source(Shape{2, 5}), target(Shape{2, 5}), expected(Shape{2, 5});
   trainer.accumulate([&](Context& ctx, const PaperTransformer& m) {
     return op::cross_entropy(ctx, m(ctx, {.source = source, .target = target}), expected, {.smoothing = 0.1});

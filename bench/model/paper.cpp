@@ -43,7 +43,7 @@ const int registered = [] {
           config.block.dropout = dropout;
           PaperTransformer model(config);
           initialize(model, 1);
-          Trainer trainer(std::move(model), {}, Threads(threads));
+          Trainer trainer(std::move(model), {.learning_rate = WarmUp{.width = 512}}, Threads(threads));
           const auto source = random_ids(batch, tokens, 1), target = random_ids(batch, tokens, 2), expected = random_ids(batch, tokens, 3);
           const auto step = [&] {
             trainer.accumulate([&](Context& ctx, const PaperTransformer& m) {

@@ -42,7 +42,7 @@ TEST(Adam, RefusesWhatMakesNoSenseAndChangesNothing) {
   const Bag gradient({1, 1}, {1}), other({1}, {1});
   EXPECT_EQ(error_of([&] { adam({}, {}, 0, 0.1, 1, model, gradient, first, second); }), "[adam] steps count from 1, not 0");
   EXPECT_EQ(error_of([&] { adam({}, {.beta1 = 1}, 1, 0.1, 1, model, gradient, first, second); }),
-            "[adam] beta 1, 0.98, epsilon 1e-09, decay 0 make no sense");
+            "[adam] beta1 1 is invalid: must be in [0, 1)");
   EXPECT_EQ(error_of([&] { adam({}, {}, 1, 0.1, 1, model, other, first, second); }),
             "[matrix] the models differ in shape: (1, 2) and others");
   EXPECT_EQ(model.numbers(), (std::vector<float>{1, 2, 3}));

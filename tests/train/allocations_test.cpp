@@ -58,7 +58,7 @@ TEST(Allocations, NoneInARotaryModel) {
 
 TEST(Allocations, NoneInATrainingStep) {
   for (const int threads : {1, 2}) {
-    Trainer trainer(small_model(), {.clip = 1.0}, Threads(threads));
+    Trainer trainer(small_model(), {.learning_rate = WarmUp{.width = 32}, .clip = 1.0}, Threads(threads));
     const Tensor<Id, 2> source(Shape{3, 20}), target(Shape{3, 17}), expected(Shape{3, 17});
     const auto step = [&] {
       for (int micro_batch = 0; micro_batch < 2; ++micro_batch)

@@ -26,6 +26,8 @@ EncoderDecoder<> seeded() {
   return model;
 }
 
+const TrainerConfig by_the_hundredth{.learning_rate = ConstantRate{0.01}};
+
 struct Batch {
   Tensor<Id, 2> source = matrix<Id>({{3, 4, 5}, {6, 7, 0}}), target = matrix<Id>({{1, 4}, {1, 5}}), expected = matrix<Id>({{4, 2}, {5, 2}});
   std::vector<Index> lengths{3, 2};
@@ -38,7 +40,7 @@ struct Batch {
 // Under AddressSanitizer a view that is read after its memory is gone would end the test; without, the gradient tells.
 TEST(TrainerCallback, IdsAndLengthsMayBeItsOwn) {
   const Batch batch;
-  Trainer<EncoderDecoder<>> kept(seeded(), {}), gone(seeded(), {});
+  Trainer<EncoderDecoder<>> kept(seeded(), by_the_hundredth), gone(seeded(), by_the_hundredth);
   kept.accumulate([&](Context& ctx, const auto& model) { return batch.loss(ctx, model); });
   gone.accumulate([&](Context& ctx, const auto& model) {
     const auto own = std::make_unique<Batch>();
@@ -58,7 +60,7 @@ TEST(TrainerCallback, WhatThrowsLeavesNoTrace) {
     model.dropout = 0.3;
     return model;
   };
-  Trainer<EncoderDecoder<>> undisturbed(dropped(), {}), disturbed(dropped(), {});
+  Trainer<EncoderDecoder<>> undisturbed(dropped(), by_the_hundredth), disturbed(dropped(), by_the_hundredth);
   const auto good = [&](Context& ctx, const auto& model) { return batch.loss(ctx, model); };
   const auto bad = [&](Context& ctx, const auto& model) -> Loss {
     batch.loss(ctx, model);
@@ -92,7 +94,7 @@ TEST(TrainerCallback, ADerivativeThatThrowsDiscardsAll) {
     backward(ctx, loss.sum, 1.0);
     return loss;
   };
-  Trainer<EncoderDecoder<>> undisturbed(seeded(), {}), disturbed(seeded(), {});
+  Trainer<EncoderDecoder<>> undisturbed(seeded(), by_the_hundredth), disturbed(seeded(), by_the_hundredth);
   undisturbed.accumulate(good);
   const StepReport want = undisturbed.step();
   disturbed.accumulate(good);
@@ -114,7 +116,7 @@ TEST(TrainerCallback, ADerivativeThatThrowsDiscardsAll) {
 TEST(TrainerCallback, TheTrainerIsNotToBeCalledFromIt) {
   const Batch batch;
   const auto good = [&](Context& ctx, const auto& model) { return batch.loss(ctx, model); };
-  Trainer<EncoderDecoder<>> undisturbed(seeded(), {}), disturbed(seeded(), {});
+  Trainer<EncoderDecoder<>> undisturbed(seeded(), by_the_hundredth), disturbed(seeded(), by_the_hundredth);
   const auto calling = [&](auto&& call) {
     return error_of([&] {
       disturbed.accumulate([&](Context& ctx, const auto& model) {
@@ -141,7 +143,7 @@ TEST(TrainerCallback, OtherPassesDoNotDisturb) {
     const auto scratch = ctx.scratch();
     teacher(ctx, {.source = batch.source, .source_lengths = batch.lengths, .target = batch.target});
   };
-  Trainer<EncoderDecoder<>> alone(seeded(), {}), taught(seeded(), {});
+  Trainer<EncoderDecoder<>> alone(seeded(), by_the_hundredth), taught(seeded(), by_the_hundredth);
   for (int step = 0; step < 3; ++step) {
     alone.accumulate([&](Context& ctx, const auto& model) { return batch.loss(ctx, model); });
     taught.accumulate([&](Context& ctx, const auto& model) {
@@ -169,7 +171,7 @@ TEST(TrainerCallback, OtherPassesDoNotDisturb) {
 
 TEST(TrainerCallback, ATapeThatIsNotPutBackIsAnError) {
   const Batch batch;
-  Trainer<EncoderDecoder<>> trainer(seeded(), {});
+  Trainer<EncoderDecoder<>> trainer(seeded(), by_the_hundredth);
   EXPECT_EQ(error_of([&] {
               trainer.accumulate([&](Context& ctx, const auto& model) {
                 ctx.tape = nullptr;
@@ -183,19 +185,25 @@ TEST(TrainerCallback, ATapeThatIsNotPutBackIsAnError) {
 
 TEST(TrainerCallback, SettingsThatDestroyWeightsAreErrors) {
   const auto refused = [](TrainerConfig config) { return error_of([&] { Trainer<EncoderDecoder<>>(seeded(), std::move(config)); }); };
-  EXPECT_EQ(refused({.clip = -1.0}), "[trainer] cannot clip at -1");
-  EXPECT_EQ(refused({.learning_rate = nullptr}), "[trainer] no learning rate is given");
-  EXPECT_NE(refused({.adam = {.epsilon = 0}}), "");
+  EXPECT_EQ(refused({.learning_rate = ConstantRate{}, .clip = -1.0}), "[trainer] clip -1 is invalid: must be in [1e-30, 1e+30)");
+  const std::string none = "[trainer] no learning rate is given: e.g. .learning_rate = ConstantRate{1e-3}, or WarmUp{.width = 512}";
+  EXPECT_EQ(refused({}), none);
+  EXPECT_EQ(refused({.learning_rate = nullptr}), none);
+  EXPECT_EQ(refused({.adam = {.epsilon = 0}, .learning_rate = ConstantRate{}}), "[adam] epsilon 0 is invalid: must be in [1e-30, 1e+30)");
   const Batch batch;
-  Trainer<EncoderDecoder<>> trainer(seeded(), {.learning_rate = [](Index) { return std::nan(""); }});
-  trainer.accumulate([&](Context& ctx, const auto& model) { return batch.loss(ctx, model); });
-  EXPECT_EQ(error_of([&] { trainer.step(); }), "[trainer] the learning rate of step 1 is not finite");
+  for (const auto& [rate, text] : std::vector<std::pair<double, std::string>>{{std::nan(""), "nan"}, {-1e-3, "-0.001"}, {HUGE_VAL, "inf"}}) {
+    Trainer<EncoderDecoder<>> trainer(seeded(), {.learning_rate = [rate = rate](Index) { return rate; }});
+    trainer.accumulate([&](Context& ctx, const auto& model) { return batch.loss(ctx, model); });
+    EXPECT_EQ(error_of([&] { trainer.step(); }), "[adam] learning_rate " + text + " is invalid: must be in [0, 1e+30)");
+    expect_identical_models(trainer.model, seeded());
+    EXPECT_EQ(trainer.steps(), 0);
+  }
 }
 
 TEST(TrainerCallback, AnotherModelIsAnError) {
   const Batch batch;
   const EncoderDecoder<> other = seeded();
-  Trainer<EncoderDecoder<>> trainer(seeded(), {});
+  Trainer<EncoderDecoder<>> trainer(seeded(), by_the_hundredth);
   const auto error = error_of([&] { trainer.accumulate([&](Context& ctx, const auto&) { return batch.loss(ctx, other); }); });
   EXPECT_NE(error.find("[trainer] the loss depends on no weight of this trainer's model"), std::string::npos) << error;
   EXPECT_TRUE(trainer.step().skipped);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cmath>
-#include <string>
+#include <cstddef>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/kernel/adam.hpp"
+#include "eigenformer/train/clip.hpp"
 
 namespace eigenformer {
 
@@ -15,23 +17,30 @@ struct AdamConfig {
   double beta1 = 0.9, beta2 = 0.98, epsilon = 1e-9;
   double decay = 0;
 
-  bool valid() const { return beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1 && epsilon >= 0 && decay >= 0; }
-  std::string text() const {
-    return "beta " + detail::error_part(beta1) + ", " + detail::error_part(beta2) + ", epsilon " + detail::error_part(epsilon) +
-           ", decay " + detail::error_part(decay) + " make no sense";
+  /// Throws if a setting is invalid.
+  void check() const {
+    require_range("adam", "beta1", beta1, 0, 1);
+    require_range("adam", "beta2", beta2, 0, 1);
+    require_range("adam", "epsilon", epsilon, smallest_real);
+    require_range("adam", "decay", decay, 0);
   }
+  friend bool operator==(const AdamConfig&, const AdamConfig&) = default;
 };
 
-/// Step number `step` ≥ 1; the gradient is multiplied by gradient_scale first.
-template <class Model>
+/// Step number `step` ≥ 1; the gradient is multiplied by gradient_scale first. Weights and moments of the i-th tensor of the walk
+/// stay as they are unless chosen(i).
+template <class Model, class Chosen = EveryTensor>
 void adam(const Threads& threads, const AdamConfig& config, Index step, double learning_rate, double gradient_scale, Model& model,
-          const Model& gradient, Model& first, Model& second) {
+          const Model& gradient, Model& first, Model& second, const Chosen& chosen = {}) {
   require(step >= 1, "adam", "steps count from 1, not ", step);
-  if (!config.valid()) fail("adam", config.text());
+  config.check();
+  require_range("adam", "learning_rate", learning_rate, 0);
   walk([](const Leaf&, auto&...) {}, model, gradient, first, second);  // throws where they differ, before anything changes
   const auto power = static_cast<double>(step);
+  std::size_t number = 0;
   walk(
       [&](const Leaf& leaf, auto& weight, const auto& slope, auto& m, auto& v) {
+        if (!chosen(number++)) return;
         const kernel::AdamStep at{.beta1 = config.beta1, .beta2 = config.beta2, .epsilon = config.epsilon,
                                   .learning_rate = learning_rate, .decay = leaf.decay == Decay::yes ? config.decay : 0,
                                   .gradient_scale = gradient_scale, .correction1 = 1 - std::pow(config.beta1, power),

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cmath>
-#include <string>
+#include <cstddef>
 
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/core/visit.hpp"
@@ -10,13 +10,22 @@
 
 namespace eigenformer {
 
-/// √Σ g² over all tensors, a tied one counted once; summed in double. May be infinite or NaN if the gradient is.
-template <class Model>
-double global_norm(Context& ctx, const Model& gradient) {
+/// For global_norm() and adam(): every tensor of a model.
+struct EveryTensor {
+  constexpr bool operator()(std::size_t) const { return true; }
+};
+
+/// √Σ g² over all tensors, a tied one counted once, or those for whose number in the walk chosen(i); summed in double. May be infinite or NaN if the gradient is.
+template <class Model, class Chosen = EveryTensor>
+double global_norm(Context& ctx, const Model& gradient, const Chosen& chosen = {}) {
   const auto scratch = ctx.scratch();
   double sum = 0;
-  walk([&](const Leaf&, const auto& slope) { sum += kernel::squared_norm(ctx.threads, ctx.arena, slope.size(), slope.data()); },
-       gradient);
+  std::size_t number = 0;
+  walk(
+      [&](const Leaf&, const auto& slope) {
+        if (chosen(number++)) sum += kernel::squared_norm(ctx.threads, ctx.arena, slope.size(), slope.data());
+      },
+      gradient);
   return std::sqrt(sum);
 }
 

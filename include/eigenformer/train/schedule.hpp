@@ -3,31 +3,95 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
+#include <string_view>
 
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/scalar.hpp"
+#include "eigenformer/core/settings.hpp"
 
 namespace eigenformer {
 
+namespace detail {
+
+inline double checked_step(std::string_view place, Index step) {
+  require(step >= 1, place, "steps count from 1, not ", step);
+  return static_cast<double>(step);
+}
+
+/// From 0 to 1 in so many steps; 1 from the first on if there are none.
+inline double risen(std::string_view place, Index step, Index warm_up) {
+  require_range(place, "warm_up", warm_up, 0, largest_index);
+  const double at = checked_step(place, step);
+  return step < warm_up ? at / static_cast<double>(warm_up) : 1;
+}
+
+/// How much of the way from the end of the warm-up to step `steps` is done, 0 … 1.
+inline double descended(std::string_view place, Index step, Index steps, Index warm_up) {
+  require_range(place, "steps", steps, 1, largest_index);
+  require_range(place, "warm_up", warm_up, 0, steps);
+  if (step >= steps) return 1;
+  return step <= warm_up ? 0 : static_cast<double>(step - warm_up) / static_cast<double>(steps - warm_up);
+}
+
+}  // namespace detail
+
 /// factor · D^−½ · min(step^−½, step · warm_up^−1.5) (Vaswani et al. 2017, equation 3); no warm-up if warm_up is 0.
 struct WarmUp {
-  Index width = 512, warm_up = 4000;
+  Index width = 0;  ///< D of the model, which must be given
+  Index warm_up = 4000;
   double factor = 1;
 
   double operator()(Index step) const {
-    require(width > 0 && warm_up >= 0, "warm_up", "width ", width, " and warm-up ", warm_up, " make no schedule");
-    require(step >= 1, "warm_up", "steps count from 1, not ", step);
-    const auto at = static_cast<double>(step);
+    require_range("warm_up", "width", width, 1);
+    require_range("warm_up", "warm_up", warm_up, 0, largest_index);
+    require_range("warm_up", "factor", factor, 0);
+    const double at = detail::checked_step("warm_up", step);
     const double rising = warm_up > 0 ? at * std::pow(static_cast<double>(warm_up), -1.5) : 1 / std::sqrt(at);
     return factor / std::sqrt(static_cast<double>(width)) * (std::min)(1 / std::sqrt(at), rising);
   }
 };
 
-/// Always the same.
+/// Always the same, after a linear warm-up of so many steps.
 struct ConstantRate {
   double rate = 1e-3;
+  Index warm_up = 0;
 
-  double operator()(Index) const { return rate; }
+  double operator()(Index step) const {
+    require_range("constant_rate", "rate", rate, 0);
+    return rate * detail::risen("constant_rate", step, warm_up);
+  }
+};
+
+/// A linear warm-up to `rate`, then a straight line to `end` at step `steps` (Devlin et al. 2019), where it stays.
+struct LinearDecay {
+  double rate = 1e-3;
+  Index steps = 0;  ///< of the whole training, which must be given
+  Index warm_up = 0;
+  double end = 0;
+
+  double operator()(Index step) const {
+    require_range("linear_decay", "rate", rate, 0);
+    require_range("linear_decay", "end", end, 0);
+    const double done = detail::descended("linear_decay", step, steps, warm_up);
+    return (rate + (end - rate) * done) * detail::risen("linear_decay", step, warm_up);
+  }
+};
+
+/// A linear warm-up to `rate`, then half a cosine down to `end` at step `steps` (Loshchilov and Hutter 2017, equation 5, without
+/// restarts), where it stays.
+struct CosineDecay {
+  double rate = 1e-3;
+  Index steps = 0;  ///< of the whole training, which must be given
+  Index warm_up = 0;
+  double end = 0;
+
+  double operator()(Index step) const {
+    require_range("cosine_decay", "rate", rate, 0);
+    require_range("cosine_decay", "end", end, 0);
+    const double done = detail::descended("cosine_decay", step, steps, warm_up);
+    return (end + (rate - end) * (1 + std::cos(std::numbers::pi * done)) / 2) * detail::risen("cosine_decay", step, warm_up);
+  }
 };
 
 }  // namespace eigenformer

@@ -1,14 +1,19 @@
 // Trainer: the training loop's state and its two moves, accumulate() and step().
 #pragma once
 
-#include <cmath>
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/core/initialize.hpp"
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/op/cross_entropy.hpp"
 #include "eigenformer/train/adam.hpp"
@@ -19,9 +24,11 @@ namespace eigenformer {
 
 struct TrainerConfig {
   AdamConfig adam{};
-  std::function<double(Index)> learning_rate = WarmUp{};  ///< of step 1, 2, …
-  std::optional<double> clip{};                           ///< limit of the gradient's norm
-  std::uint64_t seed = 0;                                 ///< of dropout
+  std::function<double(Index)> learning_rate{};  ///< of step 1, 2, …, which must be given: see train/schedule.hpp
+  std::optional<double> clip{};                  ///< limit of the gradient's norm
+  std::uint64_t seed = 0;                        ///< of dropout
+  std::vector<std::string> trained{};            ///< parts by their dotted names, e.g. {"head"}; none: the whole model
+  std::vector<std::string> frozen{};             ///< parts that stay as they are, e.g. {"embedding", "decoder.blocks.0"}
 };
 
 /// What a step did.
@@ -46,9 +53,11 @@ class Trainer {
   Trainer(Model initial, TrainerConfig config, Threads threads = {})
       : model(std::move(initial)), first_moment(zeros_like(model)), second_moment(first_moment), config_(std::move(config)),
         gradient_(first_moment), ctx_(std::move(threads)) {
-    require(static_cast<bool>(config_.learning_rate), "trainer", "no learning rate is given");
-    require(!config_.clip || *config_.clip > 0, "trainer", "cannot clip at ", config_.clip.value_or(0));
-    require(config_.adam.valid() && config_.adam.epsilon > 1e-37, "trainer", config_.adam.text());
+    require(static_cast<bool>(config_.learning_rate), "trainer",
+            "no learning rate is given: e.g. .learning_rate = ConstantRate{1e-3}, or WarmUp{.width = 512}");
+    if (config_.clip) require_range("trainer", "clip", *config_.clip, smallest_real);
+    config_.adam.check();
+    choose();
     counters(1) = static_cast<std::int64_t>(config_.seed);
     ctx_.tape = &tape_;
     ctx_.random = &random_;
@@ -75,6 +84,7 @@ class Trainer {
   template <class F>
   void accumulate(F&& loss) {
     const auto busy = begin("accumulate");
+    require_initialized(model, "trainer");
     const Random before = random_;
     if (!pending_) random_ = {static_cast<std::uint64_t>(counters(1)), static_cast<std::uint32_t>(steps() + 1), 0};
     bool counted = false;
@@ -86,7 +96,7 @@ class Trainer {
     ctx_.tape = &tape_;  // an earlier callback may have thrown with it set aside
     ctx_.random = &random_;
     tape_.forget();
-    tape_.watch(model, gradient_, pending_ ? Tape::Start::add : Tape::Start::overwrite);  // every time: the model may have been assigned to
+    watch();  // every time: the model may have been assigned to
     const Loss result = loss(ctx_, std::as_const(model));
     require(!tape_.reached(), "trainer", "the loss called backward() itself");
     if (result.tokens == 0) return;
@@ -103,13 +113,13 @@ class Trainer {
     const auto busy = begin("step");
     StepReport report{.step = steps(), .loss = tokens_ > 0 ? loss_ / static_cast<double>(tokens_) : 0, .tokens = tokens_, .skipped = true};
     if (tokens_ > 0) {
-      report.gradient_norm = global_norm(ctx_, gradient_) / static_cast<double>(tokens_);
+      const auto chosen = [&](std::size_t i) { return trains_[i]; };
+      report.gradient_norm = global_norm(ctx_, gradient_, chosen) / static_cast<double>(tokens_);
       const double clip = config_.clip ? clip_factor(report.gradient_norm, *config_.clip) : 1;
       if (report.gradient_norm * clip < largest_gradient) {
         report.learning_rate = config_.learning_rate(steps() + 1);
-        require(std::isfinite(report.learning_rate), "trainer", "the learning rate of step ", steps() + 1, " is not finite");
         adam(ctx_.threads, config_.adam, steps() + 1, report.learning_rate, clip / static_cast<double>(tokens_), model, gradient_,
-             first_moment, second_moment);
+             first_moment, second_moment, chosen);
         report.step = static_cast<Index>(++counters(0));
         report.skipped = false;
       }
@@ -126,6 +136,36 @@ class Trainer {
 
  private:
   static constexpr double largest_gradient = 1e19;  // a float holds the square of any smaller one
+
+  /// Finds out which weights the config trains.
+  void choose() {
+    std::vector<std::string> names;
+    walk([&](const std::string& name, const Leaf&, const auto&) { names.push_back(name); }, std::as_const(model));
+    const auto in_part = [](std::string_view name, std::string_view part) {
+      return name.starts_with(part) && (name.size() == part.size() || name[part.size()] == '.');
+    };
+    for (const auto* const parts : {&config_.trained, &config_.frozen})
+      for (const std::string& part : *parts)
+        require(std::any_of(names.begin(), names.end(), [&](const std::string& name) { return in_part(name, part); }), "trainer",
+                "there is no weight, nor a part with weights, of the name \"", part, "\"");
+    for (const std::string& name : names) {
+      const auto in_any = [&](const std::vector<std::string>& parts) {
+        return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) { return in_part(name, part); });
+      };
+      trains_.push_back((config_.trained.empty() || in_any(config_.trained)) && !in_any(config_.frozen));
+    }
+    require(std::find(trains_.begin(), trains_.end(), true) != trains_.end(), "trainer", "all weights are frozen");
+  }
+
+  /// Frozen weights are constants to the tape, so that their gradients, zero since the beginning, are not computed.
+  void watch() {
+    std::size_t number = 0;
+    walk(
+        [&](const Leaf&, const auto& weight, auto& gradient) {
+          if (trains_[number++]) tape_.watch(weight.view(), gradient.view(), pending_ ? Tape::Start::add : Tape::Start::overwrite);
+        },
+        std::as_const(model), gradient_);
+  }
 
   template <class F>
   static auto finally(F f) {
@@ -149,6 +189,7 @@ class Trainer {
   }
 
   TrainerConfig config_;
+  std::vector<bool> trains_;  // by number in the walk: whether a weight is stepped
   Model gradient_;
   Context ctx_;
   Tape tape_;

@@ -1,0 +1,43 @@
+// What AdamW decays, in whole families: matrices, and no vector.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "eigenformer/model/decoders.hpp"
+#include "eigenformer/model/t5.hpp"
+#include "eigenformer/train/adam.hpp"
+#include "support/tensors.hpp"
+
+namespace eigenformer::test {
+namespace {
+
+// Without a gradient, with a rate of 1 and a decay of ½.
+template <class Model>
+void expect_matrices_halved(const auto& config) {
+  Model model(config);
+  randomize(model, 1);
+  const Model before = model, gradient = zeros_like(model);
+  Model first = gradient, second = gradient;
+  adam({}, {.decay = 0.5}, 1, 1, 1, model, gradient, first, second);
+  walk(
+      [](const std::string& name, const Leaf&, const auto& now, const auto& then) {
+        const float left = now.rank > 1 ? 0.5f : 1.0f;
+        for (Index i = 0; i < now.size(); ++i) ASSERT_EQ(now.data()[i], left * then.data()[i]) << name;
+      },
+      std::as_const(model), before);
+}
+
+TEST(Decay, HalvesMatricesAlone) {
+  const BlockConfig block{.width = 8, .hidden = 6, .heads = 2};
+  const LanguageModelConfig config{.vocabulary = 7, .longest = 5, .layers = 1, .block = block, .tied = false, .head_bias = true};
+  expect_matrices_halved<Gpt2<float>>(config);
+  expect_matrices_halved<Llama<float>>(config);
+  expect_matrices_halved<Qwen3<float>>(config);
+  LanguageModelConfig capped = config;
+  capped.block.cap = 1;
+  expect_matrices_halved<Gemma2<float>>(capped);
+  expect_matrices_halved<T5<float>>(EncoderDecoderConfig{.source_vocabulary = 7, .target_vocabulary = 7, .encoder_layers = 1, .decoder_layers = 1, .block = block});
+}
+
+}  // namespace
+}  // namespace eigenformer::test
