@@ -242,6 +242,15 @@ TEST_F(CheckpointTest, ANumberThatDoesNotFitChangesNothing) {
   writer.write(path);
   expect_contains(error_of([&] { load(path, model); }), "element 1 of tensor \"steps\" does not fit I32");
   EXPECT_EQ(model.weight(0, 0), 0);
+
+  Tensor<double, 2> wide(Shape{3, 2});
+  wide(0, 0) = 1, wide(1, 1) = 1e300;
+  SafetensorsWriter other;
+  other.add("embedding.weight", wide.view());
+  other.write(path);
+  Tied tied;
+  expect_contains(error_of([&] { load(path, tied); }), "element 3 of tensor \"embedding.weight\" does not fit F32");
+  EXPECT_EQ(tied.table(0, 0), 0);
 }
 
 TEST_F(CheckpointTest, AFailedSaveKeepsTheOldFile) {

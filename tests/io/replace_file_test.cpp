@@ -7,7 +7,9 @@
 #include <ostream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "support/files.hpp"
 
@@ -175,6 +177,18 @@ TEST_F(ReplaceFileTest, LeavesTheLivingAlone) {
     EXPECT_EQ(folder.count(), 2);
   });
   EXPECT_EQ(read_file(path), "slow");
+  EXPECT_EQ(folder.count(), 1);
+}
+
+TEST_F(ReplaceFileTest, ManyAtOnce) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([this, text = std::string(1000, static_cast<char>('a' + i))] {
+      for (int n = 0; n < 25; ++n) put(path, text);
+    });
+  for (std::thread& thread : threads) thread.join();
+  const std::string text = read_file(path);
+  EXPECT_EQ(text, std::string(1000, text[0]));
   EXPECT_EQ(folder.count(), 1);
 }
 

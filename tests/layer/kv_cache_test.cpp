@@ -156,11 +156,12 @@ TEST(KvCache, SaysItsMemory) {
     EXPECT_EQ(KvCache<float>::bytes_for((Index{1} << 50) - 1, 8, 128), std::size_t{1} << 63);
     constexpr Index most = std::numeric_limits<Index>::max();
     EXPECT_EQ(error_of([&] { KvCache<float>::bytes_for(Index{1} << 52, 8, 128); }), "[kv_cache] 4503599627370496 tokens of 8 heads of width 128 take more bytes than can be counted");
-    for (const auto& [tokens, heads, width] : {std::tuple{most, Index{1}, Index{1}}, {Index{1}, most, Index{1}}, {Index{1}, Index{1}, most}, {most, most, most}})
-      EXPECT_THROW(KvCache<float>::bytes_for(tokens, heads, width), Error);
+    for (const auto& [count, kept_heads, kept_width] : {std::tuple{most, Index{1}, Index{1}}, {Index{1}, most, Index{1}}, {Index{1}, Index{1}, most}, {most, most, most}})
+      EXPECT_THROW(KvCache<float>::bytes_for(count, kept_heads, kept_width), Error);
   }
   EXPECT_EQ(KvCache<float>::bytes_for(0, 2, 3), 0u);
-  for (const auto& [tokens, heads, width] : {std::tuple{-1, 2, 3}, {1, 0, 3}, {1, 2, 0}, {1, -2, 3}}) EXPECT_THROW(KvCache<float>::bytes_for(tokens, heads, width), Error);
+  for (const auto& [count, kept_heads, kept_width] : {std::tuple{-1, 2, 3}, {1, 0, 3}, {1, 2, 0}, {1, -2, 3}})
+    EXPECT_THROW(KvCache<float>::bytes_for(count, kept_heads, kept_width), Error);
   const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
   for (const Index tokens : {1, 40, 700}) {
     CachedRun run(layer, 1, tokens);

@@ -158,6 +158,45 @@ class Sentence {
 
   Index beams = 1;  ///< how many go on
 
+  /// What becomes of the candidates of a step: ends among the best K are kept, the best K others go on as `next` beams, from `parents`.
+  void go_on(const std::vector<Beam>& beams_before, std::vector<Candidate>& pool, Index step, std::vector<Beam>& next, std::vector<Index>& parents) {
+    std::sort(pool.begin(), pool.end());
+    const std::size_t begin = parents.size();
+    Index ranked = 0, others = 0;  // of those, tokens that do not end
+    for (const Candidate& each : pool) {
+      const Beam& beam = beams_before[static_cast<std::size_t>(each.beam)];
+      const bool among_best = ranked++ < config_.beams;
+      if (std::find(config_.ends.begin(), config_.ends.end(), each.token) != config_.ends.end()) {
+        if (among_best) keep(beam, each, true);
+      } else if (others < config_.beams) {
+        ++others;
+        if (step + 1 == config_.max_tokens) {
+          keep(beam, each, false);
+          continue;
+        }
+        if (next.size() == parents.size()) next.emplace_back(beam.text.capacity());
+        next[parents.size()].become(beam, each);
+        parents.push_back(each.beam);
+      }
+    }
+    if (parents.size() > begin && settled(next[begin].score, step + 1)) parents.resize(begin);
+    beams = static_cast<Index>(parents.size() - begin);
+  }
+
+  /// A text that cannot go on. The first, of those the best, is reported.
+  void fail(const Beam& beam, const std::string& reason) {
+    if (!failed_)
+      failed_ = Hypothesis{{beam.text.begin() + static_cast<Index>(prompt_), beam.text.end()}, beam.log_probabilities, beam.score, -std::numeric_limits<double>::infinity(), false, reason};
+  }
+
+  std::vector<Hypothesis> take() {
+    if (failed_) kept_.push_back(std::move(*failed_));
+    return std::move(kept_);
+  }
+  /// Whether nothing goes on and nothing is there.
+  bool over() const { return beams == 0 && kept_.empty(); }
+
+ private:
   /// A text that is complete. Of equals the first stays.
   void keep(const Beam& beam, const Candidate& last, bool ended) {
     const auto length = static_cast<Index>(beam.log_probabilities.size()) + 1;
@@ -171,12 +210,6 @@ class Sentence {
     if (static_cast<Index>(kept_.size()) > config_.n_best) kept_.pop_back();
   }
 
-  /// A text that cannot go on. The first, of those the best, is reported.
-  void fail(const Beam& beam, const std::string& reason) {
-    if (!failed_)
-      failed_ = Hypothesis{{beam.text.begin() + static_cast<Index>(prompt_), beam.text.end()}, beam.log_probabilities, beam.score, -std::numeric_limits<double>::infinity(), false, reason};
-  }
-
   /// Whether no text that goes on from this score and length can be among the results. Scores do not grow, and penalties
   /// change with the length in one direction: the best it can reach is as long as possible, or as short.
   bool settled(double score, Index length) const {
@@ -184,13 +217,6 @@ class Sentence {
     return config_.stop_early && full() && (std::max)(reach(length + 1), reach(config_.max_tokens)) <= kept_.back().normalized;
   }
 
-  std::vector<Hypothesis> take() {
-    if (failed_) kept_.push_back(std::move(*failed_));
-    return std::move(kept_);
-  }
-  bool empty() const { return kept_.empty(); }
-
- private:
   bool full() const { return static_cast<Index>(kept_.size()) == config_.n_best; }
 
   const BeamConfig& config_;
@@ -264,35 +290,14 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
         if (std::string& failure = failures[static_cast<std::size_t>(i)]; !failure.empty()) sentence.fail(beams[static_cast<std::size_t>(i)], std::exchange(failure, {}));
         for (Index c = 0; c < found[i]; ++c) {
           const Candidate& each = candidates(i, c);
+          require(!config.stop_early || each.log_probability <= 0, "beam_search", "sentence ", number, ", step ", step, ": a rule made the log-probability of token ",
+                  each.token, " positive: stop_early must be off");
           pool.push_back({beams[static_cast<std::size_t>(i)].score + each.log_probability, each.log_probability, i, each.token});
         }
       }
       first += sentence.beams;
-      std::sort(pool.begin(), pool.end());
-
-      const std::size_t begin = parents.size();
-      Index ranked = 0, others = 0;  // of those, tokens that do not end
-      for (const Candidate& each : pool) {
-        const Beam& beam = beams[static_cast<std::size_t>(each.beam)];
-        require(!config.stop_early || each.log_probability <= 0, "beam_search", "sentence ", number, ", step ", step, ": a rule made the log-probability of token ", each.token,
-                " positive: stop_early must be off");
-        const bool among_best = ranked++ < config.beams;
-        if (std::find(config.ends.begin(), config.ends.end(), each.token) != config.ends.end()) {
-          if (among_best) sentence.keep(beam, each, true);
-        } else if (others < config.beams) {
-          ++others;
-          if (step + 1 == config.max_tokens) {
-            sentence.keep(beam, each, false);
-            continue;
-          }
-          if (next.size() == parents.size()) next.emplace_back(beam.text.size() + expected);
-          next[parents.size()].become(beam, each);
-          parents.push_back(each.beam);
-        }
-      }
-      if (parents.size() > begin && sentence.settled(next[begin].score, step + 1)) parents.resize(begin);
-      if (parents.size() == begin && sentence.empty()) sentence.fail(best, without_tokens({{}, step, static_cast<Index>(number)}));
-      sentence.beams = static_cast<Index>(parents.size() - begin);
+      sentence.go_on(beams, pool, step, next, parents);
+      if (sentence.over()) sentence.fail(best, without_tokens({{}, step, static_cast<Index>(number)}));
       owners.resize(parents.size(), number);
       if (sentence.beams > 0) live[going++] = number;
     }
@@ -328,8 +333,8 @@ std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& mode
 /// then, and which is not made to sum to 1 again (there: unless renormalize_logits); with LengthPenalty::power it is divided by
 /// length^α, where the end token counts and the prompt does not. Forced tokens cost nothing, see forced_cost: {0, id} is
 /// forced_bos_token_id, {max_tokens − 1, id} forced_eos_token_id. With stop_early the results are those of early_stopping = "never",
-/// which the heuristic of early_stopping = false may miss. Excluded are there min_new_tokens, suppress_tokens and bad_words_ids of
-/// one token: here min_tokens and rules.suppressed.
+/// which the heuristic of early_stopping = false may miss. min_tokens is min_new_tokens; rules.suppressed are suppress_tokens, and
+/// bad_words_ids of one token each.
 ///
 /// A hypothesis whose logits are no numbers goes on no more; the others of its sentence do, and it comes after the results, with the reason.
 /// So does the best of a sentence of which the rules leave nothing, and that of each that goes on if the model throws once there is text.
