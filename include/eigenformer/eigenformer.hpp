@@ -105,6 +105,7 @@
 #include "eigenformer/op/rotary.hpp"
 #include "eigenformer/op/softmax.hpp"
 #include "eigenformer/op/weight.hpp"
+#include "eigenformer/text/added_pieces.hpp"
 #include "eigenformer/text/byte_alphabet.hpp"
 #include "eigenformer/text/llama2c_tokenizer.hpp"
 #include "eigenformer/text/load_tokenizer.hpp"
@@ -134,6 +135,8 @@
 #include "eigenformer/pretrained/name_table.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
 #include "eigenformer/pretrained/t5.hpp"
+#include "eigenformer/text/json_value.hpp"
+#include "eigenformer/text/tokenizer_settings.hpp"
 #endif
 #if __has_include(<nlohmann/json.hpp>) && __has_include(<unicode/regex.h>)
 #include "eigenformer/text/byte_pair_files.hpp"
@@ -142,4 +145,7 @@
 #endif
 #if __has_include(<sentencepiece_processor.h>)
 #include "eigenformer/text/sentencepiece_tokenizer.hpp"
+#endif
+#if __has_include(<nlohmann/json.hpp>) && __has_include(<sentencepiece_processor.h>)
+#include "eigenformer/text/marian_tokenizer.hpp"
 #endif

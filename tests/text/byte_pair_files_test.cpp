@@ -97,7 +97,7 @@ TEST_F(BytePairFilesTest, BytesAndIdsWithoutAPiece) {
   const BytePairTokenizer tokenizer(vocabulary, merges);
   EXPECT_EQ(tokenizer.size(), 100'000'001);  // and no such table
   expect_contains(error_of([&] { tokenizer.encode("ac"); }), "[tokenizer] byte 99 of the text has no piece in the vocabulary");
-  expect_contains(error_of([&] { tokenizer.decode(std::vector<Id>{6}); }), "[tokenizer] id 6 has no piece in the vocabulary");
+  EXPECT_EQ(tokenizer.decode(std::vector<Id>{6, 5, -1, 100'000'000, 100'000'001}), "ab");
 }
 
 TEST_F(BytePairFilesTest, WhatWeDoNotUnderstand) {
@@ -125,8 +125,6 @@ TEST_F(BytePairFilesTest, WhatWeDoNotUnderstand) {
   };
   const std::pair<Change, std::string> cases[] = {
       {set("/extra", 1), "\"extra\" is 1: this key is not understood"},
-      {set("/truncation", {{"max_length", 5}}), "truncation is an object of 1: texts are not truncated here"},
-      {set("/padding", {{"strategy", {{"Fixed", 5}}}}), "padding.strategy is an object of 1: texts are not padded here"},
       {without("model"), "model.type is null: only BPE is understood"},
       {set("/model", nullptr), "model.type is null"},
       {set("/model/type", "WordPiece"), "model.type is \"WordPiece\": only BPE is understood"},
@@ -204,14 +202,15 @@ TEST_F(BytePairFilesTest, WhatWeDoNotUnderstand) {
 
 TEST_F(BytePairFilesTest, WhatChangesNothingIsAccepted) {
   auto file = tokenizer_json({});
-  file["padding"] = {{"strategy", "BatchLongest"}, {"pad_id", 0}};
+  file["padding"] = {{"strategy", {{"Fixed", 5}}}, {"direction", "Right"}, {"pad_id", 0}};
+  file["truncation"] = {{"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
   file["model"]["unk_token"] = "<unk>";
   file["model"]["fuse_unk"] = true;
   file["model"]["continuing_subword_prefix"] = nullptr;
   file["normalizer"] = {{"type", "Sequence"}, {"normalizers", nlohmann::json::array()}};
   file["post_processor"] = nullptr;
   file["pre_tokenizer"].erase("use_regex");
-  for (const char* const key : {"version", "truncation", "added_tokens"}) file.erase(key);
+  for (const char* const key : {"version", "added_tokens"}) file.erase(key);
   for (const char* const key : {"dropout", "end_of_word_suffix", "byte_fallback", "ignore_merges"}) file["model"].erase(key);
   replace_file(json, file.dump());
   EXPECT_EQ(BytePairTokenizer(json).encode("a b"), (std::vector<Id>{'a', ' ', 'b'}));

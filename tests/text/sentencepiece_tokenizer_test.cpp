@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "text/support.hpp"
@@ -18,6 +19,8 @@ namespace {
 
 class Sentences : public sentencepiece::SentenceIterator {
  public:
+  /// Runs of as many spaces as this stand between some words.
+  explicit Sentences(Index spaces) : lines_(make(spaces)) {}
   bool done() const override { return at_ == lines_.size(); }
   void Next() override { ++at_; }
   const std::string& value() const override { return lines_[at_]; }
@@ -25,18 +28,23 @@ class Sentences : public sentencepiece::SentenceIterator {
 
  private:
   std::size_t at_ = 0;
-  std::vector<std::string> lines_ = [] {
+  static std::vector<std::string> make(Index spaces) {
     const char* const words[] = {"the",   "cat",  "sat",  "on",   "a",     "mat",   "and",    "then",
                                  "other", "cats", "came", "café", "naïve", "there", "sitting"};
     RandomSequence random(8);
     std::vector<std::string> lines;
     for (int i = 0; i < 300; ++i) {
       std::string line;
-      for (int j = 0; j < 8; ++j) line.append(line.empty() ? "" : " ").append(words[random.below(15)]);
+      for (int j = 0; j < 8; ++j) {
+        const Index between = line.empty() ? 0 : spaces == 1 ? 1 : 1 + random.below(spaces);
+        line.append(static_cast<std::size_t>(between), ' ').append(words[random.below(15)]);
+      }
       lines.push_back(line + ".");
     }
     return lines;
-  }();
+  }
+
+  std::vector<std::string> lines_;
 };
 
 /// The bytes of a model, trained once for all tests of a kind.
@@ -56,13 +64,21 @@ const std::string& trained_model(const std::string& kind) {
        "--eos_id=-1"},
       {"t5",
        "--model_type=unigram --vocab_size=60 --pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1 --user_defined_symbols=<x>,▁<y> "
-       "--unk_surface=??"}};
-  Sentences sentences;
+       "--unk_surface=??"},
+      // as Mistral's: the first piece that begins with a space has two
+      {"spaces",
+       "--model_type=bpe --vocab_size=360 --byte_fallback=true --normalization_rule_name=identity --remove_extra_whitespaces=false "
+       "--allow_whitespace_only_pieces=true"},
+      {"bare_spaces",
+       "--model_type=unigram --vocab_size=80 --normalization_rule_name=identity --remove_extra_whitespaces=false "
+       "--allow_whitespace_only_pieces=true --add_dummy_prefix=false"},
+      {"suffix", "--model_type=unigram --vocab_size=60 --treat_whitespace_as_suffix=true"}};
+  Sentences sentences(kind.ends_with("spaces") ? 6 : 1);
   const auto status = sentencepiece::SentencePieceTrainer::Train(common + flags.at(kind), &sentences, &bytes);
   EXPECT_TRUE(status.ok()) << status.ToString();
   return bytes;
 }
-const char* const model_kinds[] = {"unigram", "bpe", "llama", "bare", "t5"};
+const char* const model_kinds[] = {"unigram", "bpe", "llama", "bare", "t5", "spaces", "bare_spaces", "suffix"};
 
 class SentencePieceTokenizerTest : public testing::Test {
  protected:
@@ -81,7 +97,7 @@ TEST_F(SentencePieceTokenizerTest, IsTheLibrary) {
   const std::vector<std::string> texts{
       "", " ", "the cat sat.", "cat", " cats  came ", "naïve café", "the\tmat", "xyz 🙂 日本", "<x> the <y>", "ﬁ Ⅷ", "\n"};
   RandomSequence random(9);
-  const std::vector<std::string> parts{"the", " ", "cat", "s", "é", "🙂", ".", "▁", "q"};
+  const std::vector<std::string> parts{"the", " ", "cat", "s", "é", "🙂", ".", "▁", "q", "    "};
   for (const char* const kind : model_kinds) {
     SCOPED_TRACE(kind);
     const SentencePieceTokenizer tokenizer = open(kind);
@@ -120,6 +136,57 @@ TEST_F(SentencePieceTokenizerTest, AnyIds) {  // never in a row in a text: space
   }
 }
 
+TEST_F(SentencePieceTokenizerTest, FirstSpaceOfAModelWithRunsOfSpaces) {
+  const SentencePieceTokenizer tokenizer = open("spaces");
+  Id first = 0;
+  while (!library.IdToPiece(first).starts_with("▁")) ++first;
+  EXPECT_EQ(library.IdToPiece(first), "▁▁");
+  for (const std::string text : {"the cat", " the cat", "  the", "a", " ", "     ", ""})
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+}
+
+TEST_F(SentencePieceTokenizerTest, AddedPieces) {
+  const SentencePieceTokenizer plain = open("llama");
+  const Id size = plain.size();
+  const std::vector<AddedPiece> added{{.text = "<x>"},
+                                      {.text = "<m>", .special = true, .strips_left = true, .strips_right = true},
+                                      {.text = "<n>", .normalized = true},
+                                      {.text = "<n>x", .id = size + 7}};
+  const auto all = open("llama", {.begin_piece = "<m>", .end_piece = "</s>", .added = added});
+  const auto once = open("llama", {.added = added, .find_marks = true, .prefix_once = true});
+  const auto joined = [](std::vector<std::vector<Id>> parts) {
+    std::vector<Id> ids;
+    for (const auto& part : parts) ids.insert(ids.end(), part.begin(), part.end());
+    return ids;
+  };
+  EXPECT_EQ(all.size(), size + 8);
+  EXPECT_EQ(all.begin(), size + 1);
+  EXPECT_EQ(all.find("<x>"), size);
+  EXPECT_EQ(all.find("<n>"), size + 2);
+  const std::vector<Id> the = plain.encode("the"), cat = plain.encode("cat"), mark = plain.encode("<s>");
+  EXPECT_EQ(all.encode("the<x>cat"), joined({the, {size}, cat}));
+  EXPECT_EQ(all.encode("the \n<m>\t cat<n>x<n>"), joined({the, {size + 1}, cat, {size + 7, size + 2}}));
+  EXPECT_EQ(all.encode("<s>"), mark);  // letters
+  EXPECT_EQ(all.encode("</s>"), (std::vector<Id>{2}));
+  EXPECT_EQ(once.encode("the<s> cat"), joined({the, {1}, cat}));
+  const std::vector<Id> bare = once.encode("the<x>cat");
+  ASSERT_GT(bare.size(), the.size() + 1);
+  EXPECT_EQ(bare[the.size()], size);
+  EXPECT_NE(plain.piece(bare[the.size() + 1], the[0]).front(), ' ');
+  EXPECT_EQ(expect_streams(once, bare), "the<x>cat");
+  EXPECT_EQ(expect_streams(once, once.encode("the<x> cat<m><n> the")), "the<x> cat<n> the");
+  EXPECT_EQ(once.encode(std::string("\xa0<m>\xff")),
+            joined({plain.encode("\xa0"), {size + 1, *plain.find("<0xEF>"), *plain.find("<0xBF>"), *plain.find("<0xBD>")}}));
+  // Several spaces are one in this model, also behind an added piece; the one that is left is not lost.
+  const auto unigram = open("unigram", {.added = added, .prefix_once = true});
+  EXPECT_EQ(unigram.encode("the<x>   cat"), joined({unigram.encode("the"), {unigram.find("<x>").value()}, unigram.encode("cat")}));
+  const std::pair<AddedPiece, std::string> refused[] = {{{.text = ""}, "an added piece is empty"},
+                                                        {{.text = "<s>", .id = 7}, "the piece \"<s>\" has two ids"},
+                                                        {{.text = "new", .id = 1}, "two pieces have the id 1, one of them \"new\""}};
+  for (const auto& one : refused) expect_contains(error_of([&] { open("llama", {.added = {one.first}}); }), one.second);
+  expect_contains(error_of([&] { open("llama", {.end_piece = "<end>"}); }), "the end piece \"<end>\" is not in the vocabulary");
+}
+
 TEST_F(SentencePieceTokenizerTest, TextsComeBack) {
   const SentencePieceTokenizer llama = open("llama");
   RandomSequence random(11);
@@ -155,8 +222,9 @@ TEST_F(SentencePieceTokenizerTest, Marks) {
 
 TEST_F(SentencePieceTokenizerTest, BrokenFilesAndIds) {
   const SentencePieceTokenizer tokenizer = open("unigram");
-  expect_contains(error_of([&] { tokenizer.decode(std::vector<Id>{tokenizer.size()}); }), "is none of the");
-  expect_contains(error_of([&] { tokenizer.decode(std::vector<Id>{-1}); }), "id -1 is none of the");
+  std::vector<Id> ids = tokenizer.encode("the cat");
+  for (const Id none : {tokenizer.size(), -1, 0x7fffffff}) ids.insert(ids.begin(), none);
+  EXPECT_EQ(expect_streams(tokenizer, ids), "the cat");
   for (const std::string bytes : {"", "no model", "\x0a\xff\xff\xff\xff\x7f", "{}"}) {
     replace_file(path, bytes);
     expect_contains(error_of([&] { SentencePieceTokenizer{path}; }), "[tokenizer] " + path.string() + ": this is no SentencePiece model: ");

@@ -17,6 +17,7 @@
 
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/scalar.hpp"
+#include "eigenformer/text/added_pieces.hpp"
 #include "eigenformer/text/byte_alphabet.hpp"
 #include "eigenformer/text/byte_pair_files.hpp"
 #include "eigenformer/text/merge.hpp"
@@ -30,8 +31,12 @@ namespace eigenformer {
 /// What the files do not say.
 struct BytePairConfig {
   std::optional<std::string> begin{}, end{};  ///< the pieces that mark the begin and the end of a text
-  std::vector<std::string> special{};         ///< pieces that stand for no text and are found in a text before all others
-  bool prefix_space = false;                  ///< a text begins with a space, or gets one; vocab.json with merges.txt only
+  bool add_begin = false, add_end = false;    ///< encode() puts them around a text
+  std::vector<std::string> special{};         ///< pieces of the vocabulary that stand for no text and are found before all others
+  std::vector<AddedPiece> added{};            ///< pieces that the vocabulary may lack, beside those of tokenizer.json
+  // For vocab.json with merges.txt, which do not tell:
+  BytePairWords words = BytePairWords::gpt2;
+  bool prefix_space = false;  ///< a text begins with a space, or gets one
 };
 
 /// Encodes UTF-8; any other text is an Error. Merges go by rank, one at a time, the leftmost among equals.
@@ -42,10 +47,14 @@ class BytePairTokenizer : public Tokenizer {
     take(detail::TokenizerJson(path).read(), path.string(), path.string(), config);
   }
 
-  /// From vocab.json and merges.txt, with GPT-2's words.
-  BytePairTokenizer(const std::filesystem::path& vocabulary, const std::filesystem::path& merges, const BytePairConfig& config = {}) {
-    detail::BytePairFiles files = detail::read_vocabulary_and_merges(vocabulary, merges);
-    detail::add_byte_level(config.prefix_space, true, files);
+  /// From vocab.json and merges.txt.
+  BytePairTokenizer(const std::filesystem::path& vocabulary, const std::filesystem::path& merges, const BytePairConfig& config = {})
+      : BytePairTokenizer(detail::read_vocabulary_and_merges(vocabulary, merges), vocabulary, merges, config) {}
+
+  /// The same, of files that have been read.
+  BytePairTokenizer(detail::BytePairFiles files, const std::filesystem::path& vocabulary, const std::filesystem::path& merges,
+                    const BytePairConfig& config) {
+    detail::add_words(config.words, config.prefix_space, files);
     take(std::move(files), vocabulary.string(), merges.string(), config);
   }
 
@@ -73,60 +82,10 @@ class BytePairTokenizer : public Tokenizer {
   }
 
   void append(Id id, int&, std::string& bytes) const override {
-    const auto found = pieces_.find(id);
-    if (found == pieces_.end()) detail::fail_for_id(id, size_);
-    bytes.append(found->second);
+    if (const auto found = pieces_.find(id); found != pieces_.end()) bytes.append(found->second);
   }
 
  private:
-  /// Added pieces, looked for together: the leftmost, the longest among those that begin there.
-  struct AddedPieces {
-    std::array<std::vector<detail::AddedPiece>, 256> by_first_byte;  // longest first
-
-    void add(detail::AddedPiece piece) {
-      auto& pieces = by_first_byte[static_cast<unsigned char>(piece.text.front())];
-      const auto shorter = [&](const detail::AddedPiece& other) { return other.text.size() < piece.text.size(); };
-      pieces.insert(std::find_if(pieces.begin(), pieces.end(), shorter), std::move(piece));
-    }
-
-    /// found(id) for each piece, between(part) for what lies between, in order.
-    template <class Found, class Between>
-    void each_part(std::string_view text, Found&& found, Between&& between) const {
-      std::size_t done = 0;
-      for (std::size_t at = 0; at < text.size();) {
-        const auto& pieces = by_first_byte[static_cast<unsigned char>(text[at])];
-        const auto piece = std::find_if(pieces.begin(), pieces.end(), [&](const auto& p) { return text.substr(at).starts_with(p.text); });
-        if (piece == pieces.end()) {
-          ++at;
-          continue;
-        }
-        const std::size_t left = piece->strips_left ? white_space_before(text, done, at) : at;
-        if (left > done) between(text.substr(done, left - done));
-        found(piece->id);
-        at += piece->text.size();
-        if (piece->strips_right) at = white_space_after(text, at);
-        done = at;
-      }
-      if (done < text.size()) between(text.substr(done));
-    }
-
-    static std::size_t white_space_before(std::string_view text, std::size_t from, std::size_t at) {
-      while (at > from) {
-        std::size_t first = at - 1;
-        while (first > from && (static_cast<unsigned char>(text[first]) & 0xc0) == 0x80) --first;
-        std::string_view character = text.substr(first);
-        if (!detail::white_space(detail::take_character(character))) break;
-        at = first;
-      }
-      return at;
-    }
-    static std::size_t white_space_after(std::string_view text, std::size_t at) {
-      for (std::string_view rest = text.substr(at); !rest.empty() && detail::white_space(detail::take_character(rest));)
-        at = text.size() - rest.size();
-      return at;
-    }
-  };
-
   struct Rank {
     std::uint32_t rank;
     Id id;
@@ -164,27 +123,35 @@ class BytePairTokenizer : public Tokenizer {
       check(id.has_value(), vocabulary, "the ", what, " piece ", detail::shown(piece), " is not in the vocabulary");
       return *id;
     };
-    const auto add_found = [&](detail::AddedPiece piece) {
-      if (!ids_.contains(piece.text)) add(added_ids_, piece.text, piece.id, piece.text);
-      check(find(piece.text) == piece.id, vocabulary, "the piece ", detail::shown(piece.text), " has two ids");
-      if (piece.special) pieces_[piece.id].clear();
+    const auto add_found = [&](AddedPiece piece) {
+      check(!piece.text.empty(), vocabulary, "an added piece is empty");
+      const Id id = piece.id ? *piece.id : find(piece.text).value_or(size_);
+      if (!ids_.contains(piece.text)) add(added_ids_, piece.text, id, piece.text);
+      check(find(piece.text) == id, vocabulary, "the piece ", detail::shown(piece.text), " has two ids");
+      if (piece.special) pieces_[id].clear();
+      if (verbatim_.contains(piece.text) || normalized_.contains(piece.text)) return;
       if (piece.normalized && files.composes) piece.text = detail::compose(piece.text);
-      (piece.normalized ? normalized_ : verbatim_).add(std::move(piece));
+      (piece.normalized ? normalized_ : verbatim_).add(std::move(piece), id);
     };
-    for (const detail::AddedPiece& piece : files.added) add_found(piece);
+    for (const auto* const pieces : {&std::as_const(files.added), &config.added})
+      for (const AddedPiece& piece : *pieces) add_found(piece);
     for (const std::string& piece : config.special) {
       check(!piece.empty(), vocabulary, "a special piece is empty");
-      add_found({piece, known(piece, "special"), true});
+      add_found({.text = piece, .id = known(piece, "special"), .special = true});
     }
     for (const auto* const marks : {&files.front, &files.back})
       for (const Id id : *marks) check(pieces_.contains(id), vocabulary, "the post_processor puts id ", id, ", which is in no vocabulary");
 
     if (files.front.size() == 1) begin_ = files.front[0];
     if (files.back.size() == 1) end_ = files.back[0];
-    if (config.begin) begin_ = known(*config.begin, "begin");
-    if (config.end) end_ = known(*config.end, "end");
-    for (const auto& mark : {begin_, end_})
+    const auto take_mark = [&](const std::optional<std::string>& piece, const char* what, std::optional<Id>& mark) {
+      if (piece) mark = known(*piece, what), add_found({.text = *piece, .id = mark, .special = true});
       if (mark) pieces_[*mark].clear();
+    };
+    take_mark(config.begin, "begin", begin_);
+    take_mark(config.end, "end", end_);
+    if (config.add_begin && files.front.empty()) check(begin_.has_value(), vocabulary, "no piece marks the begin"), files.front = {*begin_};
+    if (config.add_end && files.back.empty()) check(end_.has_value(), vocabulary, "no piece marks the end"), files.back = {*end_};
     steps_ = std::move(files.steps);
     front_ = std::move(files.front);
     back_ = std::move(files.back);
@@ -222,7 +189,7 @@ class BytePairTokenizer : public Tokenizer {
   std::unordered_map<Id, std::string> pieces_;  // their bytes
   std::array<Id, 256> bytes_{};
   std::unordered_map<std::uint64_t, Rank> ranks_;
-  AddedPieces verbatim_, normalized_;
+  detail::AddedPieces verbatim_, normalized_;
   std::vector<detail::WordStep> steps_;
   std::vector<Id> front_, back_;
   std::optional<Id> begin_, end_;

@@ -89,7 +89,7 @@ class Llama2cTokenizer : public Tokenizer {
 
   /// After begin, a piece loses its leading space, which encode() put there.
   void append(Id id, int& state, std::string& bytes) const override {
-    if (id < 0 || id >= size()) detail::fail_for_id(id, size());
+    if (id < 0 || id >= size()) return;
     const bool after_begin = std::exchange(state, id == begin_id ? 1 : 0) == 1;
     if (id == begin_id || id == end_id) return;
     std::string_view text = at(id).text;

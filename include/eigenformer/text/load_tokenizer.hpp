@@ -1,16 +1,25 @@
 // Any tokenizer, from a file or a folder. Kinds whose library is not there when the program is compiled are an Error.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
+#include <initializer_list>
+#include <iterator>
 #include <memory>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/open_file.hpp"
 #include "eigenformer/text/llama2c_tokenizer.hpp"
 #include "eigenformer/text/tokenizer.hpp"
+#if __has_include(<nlohmann/json.hpp>)
+#define EIGENFORMER_HAS_TOKENIZER_SETTINGS 1
+#include "eigenformer/text/tokenizer_settings.hpp"
+#endif
 #if __has_include(<unicode/regex.h>) && __has_include(<nlohmann/json.hpp>)
 #define EIGENFORMER_HAS_BYTE_PAIR_TOKENIZER 1
 #include "eigenformer/text/byte_pair_tokenizer.hpp"
@@ -19,69 +28,173 @@
 #define EIGENFORMER_HAS_SENTENCEPIECE_TOKENIZER 1
 #include "eigenformer/text/sentencepiece_tokenizer.hpp"
 #endif
+#if __has_include(<sentencepiece_processor.h>) && __has_include(<nlohmann/json.hpp>)
+#include "eigenformer/text/marian_tokenizer.hpp"
+#endif
 
 namespace eigenformer {
 
 namespace detail {
 
 #if defined(EIGENFORMER_HAS_BYTE_PAIR_TOKENIZER)
-/// The marks as tokenizer_config.json beside the file names them, if it is there.
-inline BytePairConfig read_marks(const std::filesystem::path& folder) {
-  BytePairConfig config;
-  const std::filesystem::path path = folder / "tokenizer_config.json";
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return config;
-  const std::string name = path.string();
-  const nlohmann::json json = parse_json(read_whole_file(path), name);
-  const auto read = [&](const char* key, std::optional<std::string>& mark) {
-    const JsonValue value = JsonValue(json, name, "")[key];
-    if (!value.null()) mark = value.is_text() ? value.text() : value["content"].text();
-  };
-  read("bos_token", config.begin);
-  read("eos_token", config.end);
-  return config;
+/// What transformers' class of that name takes vocab.json and merges.txt for, unless told otherwise.
+struct BytePairKind {
+  std::string_view name;
+  BytePairWords words;
+  std::string begin, end;
+  bool around;                       // encode() puts these marks
+  std::vector<std::string> special;  // if they are in the vocabulary
+};
+
+inline const BytePairKind* find_byte_pair_kind(std::string_view name) {
+  using enum BytePairWords;
+  static const std::vector<std::string> masked{"<unk>", "<pad>", "<mask>"};
+  static const std::vector<BytePairKind> kinds{
+      {"GPT2Tokenizer", gpt2, "<|endoftext|>", "<|endoftext|>", false, {}},
+      {"CodeGenTokenizer", gpt2, "<|endoftext|>", "<|endoftext|>", false, {}},
+      {"GPTNeoXTokenizer", gpt_neox, "<|endoftext|>", "<|endoftext|>", false, {"<|padding|>"}},
+      {"CohereTokenizer", cohere, "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", false, {"<UNK>", "<PAD>", "<CLS>", "<SEP>", "<MASK_TOKEN>"}},
+      {"Qwen2Tokenizer", qwen2, "", "<|endoftext|>", false, {}},
+      {"Qwen3_5Tokenizer", qwen3_5, "", "<|endoftext|>", false, {}},
+      {"RobertaTokenizer", gpt2, "<s>", "</s>", true, masked},
+      {"BartTokenizer", gpt2, "<s>", "</s>", true, masked},
+      {"LEDTokenizer", gpt2, "<s>", "</s>", true, masked},
+      {"LongformerTokenizer", gpt2, "<s>", "</s>", true, masked},
+      {"MvpTokenizer", gpt2, "<s>", "</s>", true, masked}};
+  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const BytePairKind& kind) { return kind.name == name; });
+  return found == kinds.end() ? nullptr : &*found;
+}
+
+inline std::unique_ptr<Tokenizer> load_vocabulary_and_merges(const std::filesystem::path& path, const TokenizerSettings& settings,
+                                                             BytePairConfig config) {
+  const std::filesystem::path merges = path.parent_path() / "merges.txt";
+  BytePairFiles files = read_vocabulary_and_merges(path, merges);
+  const BytePairKind* const kind = find_byte_pair_kind(settings.kind);
+  require(kind || settings.kind.empty(), "tokenizer", path.string(), ": how a ", settings.kind,
+          " cuts a text into words is not known; its tokenizer.json would tell");
+  config.prefix_space = settings.prefix_space.value_or(false);
+  config.add_begin = settings.add_begin.value_or(false) && settings.begin;
+  config.add_end = settings.add_end.value_or(false) && settings.end;
+  if (kind) {
+    const auto known = [&](const std::string& piece) {
+      return std::any_of(files.vocabulary.begin(), files.vocabulary.end(), [&](const auto& entry) { return entry.first == piece; });
+    };
+    config.words = kind->words;
+    if (!config.begin && !settings.no_begin && known(kind->begin)) config.begin = kind->begin;
+    if (!config.end && !settings.no_end && known(kind->end)) config.end = kind->end;
+    std::copy_if(kind->special.begin(), kind->special.end(), std::back_inserter(config.special), known);
+    config.add_begin = config.begin && settings.add_begin.value_or(kind->around);
+    config.add_end = config.end && settings.add_end.value_or(kind->around);
+  }
+  return std::make_unique<BytePairTokenizer>(std::move(files), path, merges, config);
 }
 #endif
 
 inline std::unique_ptr<Tokenizer> load_byte_pair(const std::filesystem::path& path) {
 #if defined(EIGENFORMER_HAS_BYTE_PAIR_TOKENIZER)
-  const BytePairConfig config = read_marks(path.parent_path());
-  if (path.filename() == "vocab.json") return std::make_unique<BytePairTokenizer>(path, path.parent_path() / "merges.txt", config);
-  return std::make_unique<BytePairTokenizer>(path, config);
+  const TokenizerSettings settings = SettingsReader(path.parent_path()).read();
+  const BytePairConfig config{.begin = settings.begin, .end = settings.end, .added = settings.added};
+  if (path.filename() == "vocab.json") return load_vocabulary_and_merges(path, settings, config);
+  return std::make_unique<BytePairTokenizer>(path, config);  // its post_processor says which marks are put, and nothing else does
 #else
   fail("tokenizer", path.string(), ": ICU (libicu-dev) or nlohmann/json was not there when this program was compiled");
 #endif
 }
 
+#if defined(EIGENFORMER_HAS_SENTENCEPIECE_TOKENIZER) && defined(EIGENFORMER_HAS_TOKENIZER_SETTINGS)
+/// Added pieces and marks of a tokenizer.json that may be of a kind that we cannot read.
+inline void take_from_tokenizer_json(const std::filesystem::path& path, SentencePieceConfig& config) try {
+  const JsonFile file(path);
+  read_added_pieces(file.value(), config.added);
+  const PostProcessor marks(file.value()["post_processor"]);
+  config.begin = config.begin || !marks.front.empty();
+  config.end = config.end || !marks.back.empty();
+} catch (const Error&) {  // then it tells nothing
+}
+
+/// T5's sentinels have the ids behind the model's pieces, the last one first.
+inline void add_sentinels(Id count, SentencePieceConfig& config) {
+  const auto given = [](const AddedPiece& piece) { return piece.id && piece.text == "<extra_id_0>"; };
+  if (std::any_of(config.added.begin(), config.added.end(), given)) return;
+  std::vector<AddedPiece> sentinels;
+  for (Id i = count; i-- > 0;) sentinels.push_back({.text = "<extra_id_" + std::to_string(i) + ">", .special = true});
+  config.added.insert(config.added.begin(), sentinels.begin(), sentinels.end());
+}
+
+inline SentencePieceConfig sentencepiece_config(const std::filesystem::path& path) {
+  const TokenizerSettings settings = SettingsReader(path.parent_path()).read();
+  const bool t5 = settings.kind == "T5Tokenizer", llama = settings.kind == "LlamaTokenizer" || settings.kind == "CodeLlamaTokenizer";
+  const bool t5_file = path.filename() == "spiece.model";
+  require(!t5_file || t5 || settings.kind.empty(), "tokenizer", path.string(), ": the pieces of a ", settings.kind,
+          " have other ids than those of this file, which are not known");
+  SentencePieceConfig config{.begin = settings.add_begin.value_or(false),
+                             .end = settings.add_end.value_or(false) || (t5 && settings.names_kind),
+                             .begin_piece = settings.begin,
+                             .end_piece = settings.end,
+                             .added = settings.added,
+                             .find_marks = settings.found,
+                             .prefix_once = llama && !settings.legacy.value_or(false)};
+  if (const auto json = path.parent_path() / "tokenizer.json"; !is_missing(json)) take_from_tokenizer_json(json, config);
+  if (t5 || (t5_file && settings.kind.empty())) add_sentinels(settings.extra_ids.value_or(100), config);
+  return config;
+}
+#endif
+
 inline std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& path) {
-#if defined(EIGENFORMER_HAS_SENTENCEPIECE_TOKENIZER)
+#if !defined(EIGENFORMER_HAS_SENTENCEPIECE_TOKENIZER)
+  fail("tokenizer", path.string(), ": SentencePiece (libsentencepiece-dev) was not there when this program was compiled");
+#elif !defined(EIGENFORMER_HAS_TOKENIZER_SETTINGS)
+  require(is_missing(path.parent_path() / "tokenizer_config.json"), "tokenizer", path.string(),
+          ": nlohmann/json, to read tokenizer_config.json, was not there when this program was compiled");
   return std::make_unique<SentencePieceTokenizer>(path);
 #else
-  fail("tokenizer", path.string(), ": SentencePiece (libsentencepiece-dev) was not there when this program was compiled");
+  if (path.filename() == "source.spm") return std::make_unique<MarianTokenizer>(path, path.parent_path() / "vocab.json");
+  return std::make_unique<SentencePieceTokenizer>(path, sentencepiece_config(path));
 #endif
+}
+
+inline std::unique_ptr<Tokenizer> load_tokenizer_file(const std::filesystem::path& file) {
+  require(!is_missing(file), "tokenizer", file.string(), ": there is no such file");
+  if (file.extension() == ".json") return load_byte_pair(file);
+  if (file.extension() == ".model" || file.extension() == ".spm") return load_sentencepiece(file);
+  if (file.extension() == ".bin") return std::make_unique<Llama2cTokenizer>(file);
+  fail("tokenizer", file.string(), ": this is neither a folder nor a .json, .model, .spm or .bin file");
 }
 
 }  // namespace detail
 
-/// From a folder: the first of tokenizer.json, vocab.json with merges.txt, tokenizer.model and tokenizer.bin that is there. From a
-/// file: .json, .model (SentencePiece) or .bin (llama2.c). The begin and end of a byte-pair tokenizer are those of the
-/// tokenizer_config.json beside it, if there is one.
+/// From a folder: the first that is there of tokenizer.json, vocab.json with merges.txt, tokenizer.model, spiece.model, source.spm
+/// with vocab.json (Marian's) and tokenizer.bin; if tokenizer.json is of a kind that is not understood, a .model file beside
+/// it. From a file: .json, .model (SentencePiece), source.spm or .bin (llama2.c). The files of Hugging Face beside it count:
+/// config.json and tokenizer_config.json for the class (the words of vocab.json with merges.txt) and for the marks that
+/// encode() puts, tokenizer_config.json, special_tokens_map.json and added_tokens.json for added pieces, begin and end.
+/// As in transformers, a tokenizer.json's own post_processor goes before add_bos_token and add_eos_token.
 inline std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
-  std::filesystem::path file = path;
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    for (const char* const name : {"tokenizer.json", "vocab.json", "tokenizer.model", "tokenizer.bin"}) {
-      file = path / name;
-      if (std::filesystem::exists(file, ignored)) break;
-    }
-    require(std::filesystem::exists(file, ignored), "tokenizer", path.string(),
-            ": the folder has no tokenizer.json, vocab.json, tokenizer.model or tokenizer.bin");
+  if (!std::filesystem::is_directory(path, ignored)) return detail::load_tokenizer_file(path);
+  const auto first_of = [&](std::initializer_list<const char*> names) {
+    for (const char* const name : names)
+      if (!detail::is_missing(path / name)) return path / name;
+    return std::filesystem::path();
+  };
+  const std::filesystem::path json = path / "tokenizer.json", model = first_of({"tokenizer.model", "spiece.model"});
+  if (detail::is_missing(json) || model.empty()) {
+    if (!detail::is_missing(json)) return detail::load_tokenizer_file(json);
+    if (!detail::is_missing(path / "merges.txt")) return detail::load_tokenizer_file(path / "vocab.json");
+    const auto file = model.empty() ? first_of({"source.spm", "vocab.json", "tokenizer.bin"}) : model;
+    require(!file.empty(), "tokenizer", path.string(),
+            ": the folder has no tokenizer.json, vocab.json, tokenizer.model or tokenizer.bin, nor spiece.model or source.spm");
+    return detail::load_tokenizer_file(file);
   }
-  require(!detail::is_missing(file), "tokenizer", file.string(), ": there is no such file");
-  if (file.extension() == ".json") return detail::load_byte_pair(file);
-  if (file.extension() == ".model") return detail::load_sentencepiece(file);
-  if (file.extension() == ".bin") return std::make_unique<Llama2cTokenizer>(file);
-  fail("tokenizer", file.string(), ": this is neither a folder nor a .json, .model or .bin file");
+  try {
+    return detail::load_tokenizer_file(json);
+  } catch (const Error&) {
+    try {
+      return detail::load_tokenizer_file(model);
+    } catch (const Error&) {  // the first reason is the better one
+    }
+    throw;
+  }
 }
 
 }  // namespace eigenformer

@@ -8,7 +8,6 @@
 #include <unicode/normalizer2.h>
 #include <unicode/regex.h>
 #include <unicode/stringpiece.h>
-#include <unicode/uchar.h>
 #include <unicode/unistr.h>
 #include <unicode/utext.h>
 #include <unicode/utypes.h>
@@ -27,6 +26,13 @@ namespace eigenformer::detail {
 /// GPT-2's: a contraction, or a space and a run of letters, numbers or other marks, or white space, of which the last
 /// character is left to the word that follows.
 inline constexpr std::string_view gpt2_pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+/// Qwen's (https://huggingface.co/Qwen/Qwen2-7B), for LLaMA 3 with \p{N}{1,3}: a run of letters with any other mark before it, digits one
+/// by one, line ends with the marks or the white space before them. Later ones count combining marks as letters.
+inline constexpr std::string_view qwen2_pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view qwen3_5_pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 /// A pattern in ICU's words; `problem` says what in it has no certain meaning.
 inline std::string icu_pattern(std::string_view pattern, std::string& problem) {
@@ -122,7 +128,5 @@ inline std::string compose(std::string_view text) {
   require(U_SUCCESS(status), "tokenizer", "text cannot be normalized: ", u_errorName(status));
   return result;
 }
-
-inline bool white_space(char32_t character) { return u_hasBinaryProperty(static_cast<UChar32>(character), UCHAR_WHITE_SPACE) != 0; }
 
 }  // namespace eigenformer::detail

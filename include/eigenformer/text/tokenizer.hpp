@@ -30,8 +30,9 @@ class Tokenizer {
   /// The id of a piece, spelled as in the vocabulary's file.
   virtual std::optional<Id> find(std::string_view piece) const = 0;
 
-  /// Appends the bytes that an id stands for, perhaps a part of a character; what comes before matters to some tokenizers,
-  /// which keep in `state` what they need to know of it. It is 0 before the first id.
+  /// Appends the bytes that an id stands for, perhaps a part of a character: none if it has no piece, as in models whose vocabulary is
+  /// padded. What comes before matters to some tokenizers, which keep in `state` what they need to know of it. It is 0
+  /// before the first id. Throws nothing but std::bad_alloc.
   virtual void append(Id id, int& state, std::string& bytes) const = 0;
 
   /// The bytes of one id, after another or as the first.

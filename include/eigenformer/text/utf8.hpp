@@ -77,4 +77,15 @@ inline char32_t take_character(std::string_view& text) {
   return character;
 }
 
+/// Unicode's White_Space.
+inline bool white_space(char32_t c) {
+  return (c >= 0x09 && c <= 0x0d) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
+         c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+/// Of any bytes.
+inline bool begins_with_white_space(std::string_view text) {
+  return !text.empty() && utf8_step(text).kind == Utf8Step::whole && white_space(take_character(text));
+}
+
 }  // namespace eigenformer::detail

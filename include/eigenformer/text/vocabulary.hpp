@@ -51,9 +51,4 @@ inline std::string read_whole_file(const std::filesystem::path& path) {
   return bytes;
 }
 
-[[noreturn]] inline void fail_for_id(Id id, Id size) {
-  if (id < 0 || id >= size) fail("tokenizer", "id ", id, " is none of the ", size, " of the vocabulary");
-  fail("tokenizer", "id ", id, " has no piece in the vocabulary");
-}
-
 }  // namespace eigenformer::detail
