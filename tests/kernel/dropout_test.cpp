@@ -125,3 +125,43 @@ TEST(Dropout, TheMaskOfARowDoesNotDependOnItsWidth) {
   for (std::size_t i = 0; i < 3; ++i)
     for (std::size_t j = 0; j < 13; ++j) EXPECT_EQ(wide[100 * i + j], narrow[13 * i + j]);
 }
+
+// Of 2²⁴ elements the expected share is dropped, and of p near 1 kept, up to five standard deviations; what is kept is multiplied
+// by 1/(1 − p), whatever is left of that. Rarer than 2⁻³³ is never.
+TEST(Dropout, ProbabilitiesNearTheirEnds) {
+  constexpr Index rows = 4096, columns = 4096, count = rows * columns;
+  const auto survivors = [&](double p) {
+    const auto dropout = with(p);
+    const auto scale = static_cast<float>(1 / (1 - p));
+    Index kept = 0, dropped = 0;
+    float factors[static_cast<std::size_t>(kernel::Dropout::chunk)];
+    for (Index row = 0; row < rows; ++row)
+      for (Index number = 0; number < columns / kernel::Dropout::chunk; ++number) {
+        dropout.factors(row, number, factors);
+        for (const float factor : factors) kept += factor == scale, dropped += factor == 0;
+      }
+    EXPECT_EQ(kept + dropped, count) << "other factors, for " << p;
+    return static_cast<double>(kept);
+  };
+  for (const double p : {1e-5, 2e-6}) {
+    const double expected = p * static_cast<double>(count), deviations = 5 * std::sqrt(expected);
+    EXPECT_NEAR(static_cast<double>(count) - survivors(p), expected, deviations) << p;
+    EXPECT_NEAR(survivors(1 - p), expected, deviations) << 1 - p;
+  }
+  for (const double p : {1e-7, 1e-300}) EXPECT_LE(static_cast<double>(count) - survivors(p), p < 1e-10 ? 0 : 9) << p;
+  EXPECT_LE(survivors(1 - 1e-7), 9);
+  EXPECT_EQ(survivors(std::nextafter(1.0, 0.0)), 0);
+}
+
+// The two that share a random word are as independent as others.
+TEST(Dropout, SharersOfAWordAreIndependent) {
+  for (const double p : {0.001, 0.3}) {
+    constexpr Index rows = 40000, width = 32;
+    const auto kept = mask(with(p), rows, width);
+    double both = 0;
+    for (std::size_t i = 0; i < kept.size(); i += 32)
+      for (std::size_t j = i; j < i + 16; ++j) both += kept[j] == 0 && kept[j + 16] == 0;
+    const double pairs = 16.0 * rows, expected = p * p * pairs;
+    EXPECT_NEAR(both, expected, 5 * std::sqrt(expected) + 1) << p;
+  }
+}

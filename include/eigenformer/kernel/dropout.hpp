@@ -18,12 +18,13 @@
 namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
 /// x·factor, and 0 where the factor is 0 whatever x is.
-template <class T>
-Vec<T> surviving(Vec<T> x, Vec<T> factor) {
-  return where_less(Vec<T>(T{0}), factor, x * factor);
+template <class V>
+EIGENFORMER_INLINE V surviving(V x, V factor) {
+  return where_less(V(typename V::Scalar{0}), factor, x * factor);
 }
 
-/// One use of dropout. Probabilities are multiples of 2⁻¹⁶: 16 random bits per element.
+/// One use of dropout. Probabilities are rounded to multiples of 2⁻³². Two elements share a random word, of which one reads the
+/// halves swapped: the upper half of what it reads decides, but for one word in 2¹⁶.
 struct Dropout {
   static constexpr Index chunk = 128;  // columns whose bits are made together: 16 Philox blocks side by side
 
@@ -32,12 +33,12 @@ struct Dropout {
 
   explicit operator bool() const { return probability > 0; }
 
-  /// The factors, 0 or 1/(1 − p), of columns [number·chunk, (number + 1)·chunk) of a row. Column 32·w + 16·half + lane of them
-  /// takes that half of word w of the Philox block number·16 + lane.
+  /// The factors, 0 or 1/(1 − p), of columns [number·chunk, (number + 1)·chunk) of a row. Columns 32·w + lane and
+  /// 32·w + 16 + lane of them take word w of the Philox block number·16 + lane, the former with its halves swapped.
   template <class T>
   void factors(Index row, Index number, T* to) const {
-    const auto threshold = static_cast<std::uint32_t>(std::lround(probability * 65536)) << 16;
-    const T scale = static_cast<T>(1 / (1 - probability));
+    const auto threshold = static_cast<std::uint64_t>(std::llround(probability * 0x1p32));  // 2³²: none survives
+    const T scale = threshold >> 32 ? T{0} : static_cast<T>(1 / (1 - probability));
     const PhiloxBlock first = site.counter(row, number * Words::count);
     std::uint32_t blocks[Words::count];
     for (int lane = 0; lane < Words::count; ++lane) blocks[lane] = first[0] + static_cast<std::uint32_t>(lane);
@@ -54,14 +55,24 @@ struct Dropout {
     }
     const auto put = [&](Words bits, T* at) {
       std::uint32_t kept[Words::count];
-      where_not_less(bits, threshold, std::bit_cast<std::uint32_t>(static_cast<float>(scale))).store(kept);
+      where_not_less(bits, static_cast<std::uint32_t>(threshold), std::bit_cast<std::uint32_t>(static_cast<float>(scale))).store(kept);
       for (int lane = 0; lane < Words::count; ++lane)
         if constexpr (std::is_same_v<T, float>) at[lane] = std::bit_cast<float>(kept[lane]);
         else at[lane] = kept[lane] == 0 ? T{0} : scale;
     };
     for (int w = 0; w < 4; ++w) {
-      put(lower_half(counter[w]), to + 32 * w);
+      put(swap_halves(counter[w]), to + 32 * w);
       put(counter[w], to + 32 * w + 16);
+    }
+  }
+
+  /// Sets kept[j] to false where column first + j of a row is dropped.
+  void drop(Index row, Index first, Index count, bool* kept) const {
+    float some[static_cast<std::size_t>(chunk)];
+    for (Index j = 0; j < count; ++j) {
+      const Index at = (first + j) % chunk;
+      if (j == 0 || at == 0) factors(row, (first + j) / chunk, some);
+      kept[j] = kept[j] && some[at] != 0;
     }
   }
 

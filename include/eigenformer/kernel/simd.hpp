@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -407,7 +408,7 @@ struct Words {
   void store(std::uint32_t* to) const { _mm512_storeu_si512(to, packet); }
   friend Words operator^(Words a, Words b) { return {_mm512_xor_si512(a.packet, b.packet)}; }
 
-  friend Words lower_half(Words a) { return {_mm512_slli_epi32(a.packet, 16)}; }  // in the place of the upper one
+  friend Words swap_halves(Words a) { return {_mm512_rol_epi32(a.packet, 16)}; }  // of every word
   /// `bits` where a ≥ limit, else 0.
   friend Words where_not_less(Words a, std::uint32_t limit, std::uint32_t bits) {
     return {_mm512_maskz_set1_epi32(_mm512_cmpge_epu32_mask(a.packet, all(limit).packet), static_cast<int>(bits))};
@@ -430,7 +431,10 @@ struct Words {
     for (int i = 0; i < 2; ++i) _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8 * i), packets[i]);
   }
   friend Words operator^(Words a, Words b) { return {{_mm256_xor_si256(a.packets[0], b.packets[0]), _mm256_xor_si256(a.packets[1], b.packets[1])}}; }
-  friend Words lower_half(Words a) { return {{_mm256_slli_epi32(a.packets[0], 16), _mm256_slli_epi32(a.packets[1], 16)}}; }
+  friend Words swap_halves(Words a) {
+    for (__m256i& packet : a.packets) packet = _mm256_or_si256(_mm256_slli_epi32(packet, 16), _mm256_srli_epi32(packet, 16));
+    return a;
+  }
   friend Words where_not_less(Words a, std::uint32_t limit, std::uint32_t bits) {
     for (__m256i& packet : a.packets)
       packet = _mm256_and_si256(_mm256_cmpeq_epi32(_mm256_max_epu32(packet, _mm256_set1_epi32(static_cast<int>(limit))), packet),
@@ -463,8 +467,8 @@ struct Words {
     for (int i = 0; i < count; ++i) a.words[i] ^= b.words[i];
     return a;
   }
-  friend Words lower_half(Words a) {
-    for (std::uint32_t& each : a.words) each <<= 16;
+  friend Words swap_halves(Words a) {
+    for (std::uint32_t& each : a.words) each = std::rotl(each, 16);
     return a;
   }
   friend Words where_not_less(Words a, std::uint32_t limit, std::uint32_t bits) {
