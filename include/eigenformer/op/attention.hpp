@@ -17,6 +17,11 @@ namespace eigenformer::op {
 
 namespace detail {
 
+/// Throws unless there is a column of distance 0.
+inline void check_before(Index before, Index distances) {
+  require(before >= 0 && before < distances, "attention", "distance 0 at ", before, " of ", distances, " distances");
+}
+
 /// A place that scores add to: zero, if it held nothing.
 template <class T, int Rank>
 Gradient<T, Rank> to_add_to(Gradient<T, Rank> gradient) {
@@ -54,6 +59,7 @@ struct DistanceScore {
   void check(Index, Index heads, Index, Index, const Mask&) const {
     require(distances && distances.bias.extent(0) == heads && distances.bias.extent(1) > 0, "attention", "biases of distances ", distances.bias.shape(), " do not fit ", heads,
             " heads");
+    detail::check_before(distances.before, distances.bias.extent(1));
   }
 
  private:
@@ -81,6 +87,7 @@ struct RelativeKeyScore {
   void check(Index batch, Index heads, Index queries, Index, const Mask&) const {
     require(logits.extent(0) == batch && logits.extent(1) == queries && logits.extent(2) == heads && logits.extent(3) > 0, "attention", "relative logits ",
             logits.shape(), " do not fit ", batch, " sequences of ", queries, " queries and ", heads, " heads");
+    detail::check_before(before, logits.extent(3));
   }
 
   /// (B, N, H, …) as (B, H, N, …)
@@ -115,7 +122,7 @@ struct RelativeProductScore {
     const Index after = mask.causal && !mask.prefixes ? 0 : queries - 1;  // the furthest key after its query
     require(query.extent(0) == batch && query.extent(1) == queries && query.extent(2) == heads && key.extent(0) == heads && key.extent(1) == query.extent(3), "attention",
             "relative queries ", query.shape(), " and keys ", key.shape(), " do not fit each other, or ", heads, " heads");
-    require(before >= keys - 1 && key.extent(2) >= before + 1 + after, "attention", "relative keys ", key.shape(), ", distance 0 at ", before,
+    require(before >= keys - 1 && before <= key.extent(2) - 1 - after, "attention", "relative keys ", key.shape(), ", distance 0 at ", before,
             ", do not reach ", keys - 1, " tokens back and ", after, " forth");
   }
 };
@@ -179,6 +186,7 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
   require(!distances.sums || (distances.sums.extent(0) == query.extent(0) && distances.sums.extent(1) == query.extent(1) && distances.sums.extent(2) == query.extent(2) &&
                               distances.sums.extent(3) > 0),
           "attention", "sums of distances ", distances.sums.shape(), " do not fit queries ", query.shape());
+  if (distances.sums) detail::check_before(distances.before, distances.sums.extent(3));
   const Mask mask = remembered(ctx, options.mask);
   const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), mask, next_dropout(ctx, options.dropout), sinks,
                                        {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};
@@ -194,6 +202,8 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
       if (const auto slopes = back.gradient_so_far(distances.sums)) with_slopes.distances.slopes = RelativeKeyScore<T>::heads_first(slopes);
     kernel::attention_backward<T>(back.threads, back.arena, with_slopes, y, rows, dy, dquery, dkey, dvalue, detail::backward_score<T>(back, score), dsinks);
   });
+  // Runs before the above, which should run though nothing else depends on y.
+  if (distances.sums) ctx.record(distances.sums, [=](Context& back, ConstView<T, 4>) { detail::to_add_to(back.gradient(y)); });
   return y;
 }
 
