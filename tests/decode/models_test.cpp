@@ -98,7 +98,7 @@ TEST(DecodeModels, EachOfABatchIsItselfAloneOnAnyThreads) {
   const auto decoder = decoding_decoder();
   const auto both = decoding_encoder_decoder();
   const auto source = random_ids(Shape{4, 9}, 0, 40, 2);
-  const auto source_lengths = lengths({3, 9, 1, 6});
+  const auto source_lengths = lengths({3, 9, 0, 6});
   Context ctx, threaded(Threads(3));
   const GenerateConfig drawing{.max_tokens = 25, .ends = {7, 9}, .begin = 1, .sampling = Sampling{.temperature = 1.5, .top_p = 0.9, .seed = 4}};
   const BeamConfig searching{.max_tokens = 15, .ends = {7, 9}, .begin = 1, .beams = 3, .n_best = 2, .penalty = LengthPenalty::power};

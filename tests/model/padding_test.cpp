@@ -1,7 +1,13 @@
 // A padded batch computes what each of its sequences does alone, to the bit.
+#include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
+#include "eigenformer/block/encoder_block.hpp"
 #include "eigenformer/block/pre_norm.hpp"
+#include "eigenformer/layer/attention/kv_cache.hpp"
 #include "eigenformer/model/encoder_decoder.hpp"
 #include "eigenformer/op/cross_entropy.hpp"
 #include "support/tensors.hpp"
@@ -72,6 +78,17 @@ TYPED_TEST(Padding, MayContainAnything) {
   }
 }
 
+// A sentence without a token beside others: nothing of it, or of its padding, is seen.
+TYPED_TEST(Padding, MayBeAllOfASource) {
+  this->source_lengths = lengths({0, 5, 0});
+  Context ctx;
+  const auto logits = this->model(ctx, this->padded());
+  for (Index i = 0; i < logits.size(); ++i) ASSERT_TRUE(std::isfinite(logits.data()[i])) << i;
+  for (Index b = 0; b < 3; ++b) EXPECT_TRUE(identical(logits[b].slice(0, 0, this->target_lengths(b)), this->model(ctx, this->alone(b))[0])) << b;
+  for (Index m = 0; m < 7; ++m) this->source(0, m) = (this->source(0, m) + 1) % 9;
+  EXPECT_TRUE(identical(this->model(ctx, this->padded())[0], logits[0]));
+}
+
 TYPED_TEST(Padding, LeavesGradientsAsTheSumOfEachSequenceAlone) {
   const Id ignore = -1;
   Tensor<Id, 2> labels = random_ids(Shape{3, 6}, 0, 9, 4);
@@ -93,6 +110,78 @@ TYPED_TEST(Padding, LeavesGradientsAsTheSumOfEachSequenceAlone) {
   walk([&](const std::string& path, const Leaf&, const auto& a,
            const auto& b) { EXPECT_LE(difference(a, b), 1000 * epsilon * (magnitude(b) + 1)) << path; },
        together, one_by_one);
+}
+
+// Every query may see token 0 alone, three blocks deep: token 0 depends on itself, whatever the others are, recorded or not.
+TEST(PaddingOfAnEncoder, LeavesTheShapeAndTheSeenToken) {
+  constexpr Index batch = 4, tokens = 6, width = 16;
+  std::vector<EncoderBlock<PostNorm<float>>> blocks(3, EncoderBlock<PostNorm<float>>({.width = width, .hidden = 32, .heads = 2, .dropout = 0}));
+  for (std::size_t i = 0; i < 3; ++i) randomize(blocks[i], i + 1);
+  auto x = random_tensor<float>(Shape{batch, tokens, width}, 7);
+  Tensor<bool, 2> first(Shape{Index{1}, tokens});
+  first(0, 0) = true;
+  const auto ones = lengths({1, 1, 1, 1});
+  const auto run = [&](const Mask& mask, Tape* tape) {
+    Context ctx;
+    ctx.tape = tape;
+    auto y = std::as_const(x).view();
+    for (const auto& block : blocks) y = block(ctx, y, mask);
+    return Tensor<float, 3>(y);
+  };
+  for (const Mask& mask : {Mask{.allowed = first}, Mask{.key_lengths = ones}}) {
+    Tape tape;
+    const auto y = run(mask, nullptr);
+    EXPECT_EQ(y.shape(), x.shape());
+    for (Index i = 0; i < y.size(); ++i) ASSERT_TRUE(std::isfinite(y.data()[i])) << i;
+    EXPECT_TRUE(identical(run(mask, &tape), y));
+    const auto before = x;
+    for (Index b = 0; b < batch; ++b)
+      for (Index n = 1; n < tokens; ++n) std::fill_n(&x(b, n, 0), width, b % 2 == 0 ? NAN : 3.0f);
+    const auto others = run(mask, nullptr);
+    for (Index b = 0; b < batch; ++b) EXPECT_TRUE(identical(others.view()[b].slice(0, 0, 1), y.view()[b].slice(0, 0, 1))) << b;
+    x = before;
+  }
+}
+
+// With a NaN in a token that a window has left behind, a text from a cache is the text at once, bit for bit, and NaN where that token is
+// seen.
+TEST(PaddingOfADecoder, NanBehindAWindow) {
+  constexpr Index tokens = 300, width = 8;
+  const auto block = [] {
+    BlockConfig config{.width = width, .hidden = 16, .heads = 2, .dropout = 0};
+    config.window = 2;
+    return config;
+  }();
+  EncoderBlock<PreNorm<float>> layer(block);
+  randomize(layer, 1);
+  auto x = random_tensor<float>(Shape{Index{1}, tokens, width}, 2);
+  x(0, 0, 3) = NAN;
+  Context ctx;
+  const auto whole = layer(ctx, std::as_const(x).view(), Mask{.causal = true});
+  KvCache<float> cache = layer.attention.cache(1);
+  for (Index first = 0; first < tokens;) {
+    const std::vector<Index> counts{(std::min)(tokens - first, first % 3 + 1)};
+    const auto part = layer(ctx, std::as_const(x).view().slice(1, first, counts[0]), AttentionCall<float>{.mask = {.causal = true}, .caches = &cache, .counts = counts});
+    for (Index n = 0; n < counts[0]; ++n)
+      for (Index e = 0; e < width; ++e)
+        if (first + n < 2) ASSERT_TRUE(std::isnan(part(0, n, e)) && std::isnan(whole(0, first + n, e))) << first + n;
+        else ASSERT_TRUE(std::isfinite(part(0, n, e)) && part(0, n, e) == whole(0, first + n, e)) << first + n;
+    first += counts[0];
+  }
+}
+
+// All numbers that a window may be: the widest is none.
+TEST(PaddingOfADecoder, WidestWindow) {
+  const auto x = random_tensor<float>(Shape{2, 9, 8}, 2);
+  const auto run = [&](Index window) {
+    BlockConfig config{.width = 8, .hidden = 16, .heads = 2, .dropout = 0};
+    config.window = window;
+    EncoderBlock<PreNorm<float>> layer(config);
+    randomize(layer, 1);
+    Context ctx;
+    return Tensor<float, 3>(layer(ctx, x.view(), Mask{.causal = true}));
+  };
+  EXPECT_TRUE(identical(run((std::numeric_limits<Index>::max)()), run(0)));
 }
 
 }  // namespace

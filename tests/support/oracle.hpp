@@ -150,7 +150,8 @@ inline CrossEntropy cross_entropy(const Array<2>& logits, const Tensor<Id, 1>& t
   return result;
 }
 
-/// softmax(scale·q·kᵀ)·v for every head, one weight after the other.
+/// softmax(scale·q·kᵀ)·v for every head, one weight after the other; what is not seen, or dropped, is not looked at, but that a row
+/// with a weight of NaN is NaN.
 struct Attention {
   Array<4> query, key, value;  // (B, N, H, E), (B, M, K, E), (B, M, K, E)
   double scale;
@@ -159,6 +160,7 @@ struct Attention {
   std::function<double(Index b, Index h, Index i, Index j, double s)> bend_slope = [](Index, Index, Index, Index, double) { return 1.0; };
   std::function<void(Index b, Index h, Index i, Index j, double slope)> collect = [](Index, Index, Index, Index, double) {};  // dL/d(bent score)
   std::function<double(Index b, Index h, Index i, Index j)> factor = [](Index, Index, Index, Index) { return 1.0; };  // dropout
+  std::function<double(Index b, Index h, Index i, Index j)> weight_slope = [](Index, Index, Index, Index) { return 0.0; };  // dL/d(dropped weight) but by the output
 
   struct Forward {
     Expected<4> output;
@@ -178,6 +180,7 @@ struct Attention {
       for (Index j = 0; j < keys; ++j) {
         if (!sees(b, h, i, j)) continue;
         const double weight = result.weights(b, h, i, j) = std::exp(scores(j) - largest) / sum;
+        if (factor(b, h, i, j) == 0 && !std::isnan(weight)) continue;
         for (Index e = 0; e < width; ++e) {
           result.output.values(b, i, h, e) += weight * factor(b, h, i, j) * value(b, j, g, e);
           result.output.magnitude = (std::max)(result.output.magnitude, std::abs(factor(b, h, i, j) * value(b, j, g, e)));
@@ -200,7 +203,11 @@ struct Attention {
       Array<1> slopes(Shape{keys});  // dL/d weight
       double mean = 0, magnitude = 0;
       for (Index j = 0; j < keys; ++j) {
-        for (Index e = 0; e < width; ++e) {
+        if (!sees(b, h, i, j)) continue;
+        const double by_weight = factor(b, h, i, j) != 0 ? weight_slope(b, h, i, j) * factor(b, h, i, j) : 0;
+        slopes(j) += by_weight;
+        magnitude += std::abs(by_weight) * at.weights(b, h, i, j);
+        for (Index e = 0; e < width && factor(b, h, i, j) != 0; ++e) {
           const double dout = doutput(b, i, h, e), weight = at.weights(b, h, i, j) * factor(b, h, i, j);
           slopes(j) += dout * value(b, j, g, e) * factor(b, h, i, j);
           magnitude += std::abs(dout * value(b, j, g, e) * factor(b, h, i, j)) * at.weights(b, h, i, j);
@@ -210,6 +217,7 @@ struct Attention {
         mean += at.weights(b, h, i, j) * slopes(j);
       }
       for (Index j = 0; j < keys; ++j) {
+        if (!sees(b, h, i, j)) continue;
         const double weight = at.weights(b, h, i, j), bent = bend_slope(b, h, i, j, score(b, h, g, i, j)), slope = weight * (slopes(j) - mean) * bent * scale;
         const double bound = weight * (std::abs(slopes(j)) + magnitude) * std::abs(scale);
         collect(b, h, i, j, weight * (slopes(j) - mean));

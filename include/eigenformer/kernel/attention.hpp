@@ -2,9 +2,11 @@
 // softmax over blocks of keys (Milakov and Gimelshein 2018; Dao et al. 2022): the scores of all queries against all keys
 // never exist together, and blocks of keys that the mask hides are skipped.
 //
-// The bit guarantee: blocks of keys start at multiples of key_block, and a key that is masked contributes exactly 0 (its
-// value must be finite), so the result for a query does not depend on other queries, on other sequences, or on how many
-// masked keys there are.
+// The bit guarantee: blocks of keys start at multiples of key_block, and a key that is masked contributes exactly 0, whatever
+// it is, so the result for a query does not depend on other queries, on other sequences, or on how many masked keys there are.
+//
+// A product over what some of its rows must not see has weights of 0 there, and 0·∞ is NaN. So its right factor is made finite if
+// it is not, and what was not finite is added afterwards, only where it is seen.
 #pragma once
 
 #include <algorithm>
@@ -61,6 +63,27 @@ struct AttentionInputs {
   Mask::Range range(Index b, Index i) const { return mask.range(b, i, queries(), keys()); }
   ScoreRow row(Index b, Index h, Index i) const { return {b, h, i, mask.position(b, i, queries(), keys())}; }
   Index dropout_row(Index b, Index h, Index i) const { return (b * heads() + h) * queries() + i; }
+  /// Which of keys first, first + 1, … a query sees.
+  void see(Index b, Index h, Index i, Index first, Index count, bool* seen) const {
+    range(b, i).mark(first, count, seen);
+    mask.hide(b, h, i, first, count, seen, false);
+  }
+  /// Likewise, of which keys it takes the values.
+  void take(Index b, Index h, Index i, Index first, Index count, bool* taken) const {
+    see(b, h, i, first, count, taken);
+    if (dropout) dropout.drop(dropout_row(b, h, i), first, count, taken);
+  }
+  /// Whether it takes any.
+  bool takes_some(Index b, Index h, Index i) const {
+    constexpr Index some = 64;
+    bool taken[static_cast<std::size_t>(some)];
+    for (Index j = 0; j < keys(); j += some) {
+      const Index count = (std::min)(some, keys() - j);
+      take(b, h, i, j, count, taken);
+      if (std::find(taken, taken + count, true) != taken + count) return true;
+    }
+    return false;
+  }
 
   // As the forward pass sees it: sequences, each with queries of a row of the batch.
   static constexpr bool cached = false;
@@ -93,6 +116,7 @@ struct CachedAttentionInputs {
   Index group() const { return heads() / key_heads(); }
   Mask::Range range(Index s, Index i) const { return Mask{.causal = causal, .window = window}.range(0, i - of[s].first, of[s].queries, of[s].keys); }
   ScoreRow row(Index s, Index h, Index i) const { return {0, h, i, i - of[s].first + of[s].keys - of[s].queries}; }
+  void take(Index s, Index, Index i, Index first, Index count, bool* taken) const { range(s, i).mark(first, count, taken); }
 
   static constexpr bool cached = true;
   Index sequences() const { return of.size(); }
@@ -244,14 +268,69 @@ struct OnlineSoftmax {
   }
 };
 
-/// The keys that any of some rows sees, as far as they lie in [begin, end), from the begin of a panel.
-template <class T>
-Mask::Range seen_by(const Mask::Range* rows, Index count, Index begin, Index end) {
+/// The keys that any of some rows sees, as far as they lie in [begin, end).
+inline Mask::Range seen_by(const Mask::Range* rows, Index count, Index begin, Index end) {
   Mask::Range all{end, begin};
   for (Index i = 0; i < count; ++i)
     if (rows[i].begin < rows[i].end) all = {(std::min)(all.begin, rows[i].begin), (std::max)(all.end, rows[i].end)};
-  all = {(std::max)(all.begin, begin), (std::min)(all.end, end)};
-  return {all.begin / Tile<T>::width * Tile<T>::width, all.end};
+  return {(std::max)(all.begin, begin), (std::min)(all.end, end)};
+}
+
+/// The begin of the panel of column j.
+template <class T>
+Index panel_begin(Index j) {
+  return j / Tile<T>::width * Tile<T>::width;
+}
+
+template <class T>
+bool all_finite(const T* x, Index count) {
+  return sum_vectors<T>(count, [&](Index i, auto n) EIGENFORMER_INLINE_LAMBDA { return load(x + i, n) * Vec<T>(T{0}); }) == 0;
+}
+template <class T>
+bool all_finite(ConstView<T, 2> x) {
+  Lot<T> lots(T{0});
+  Vec<T> rest(T{0});
+  for (Index i = 0; i < x.extent(0); ++i)
+    for_lots<T>(x.width(), [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+      const auto some = load(x.row(i) + j, n);
+      if constexpr (std::is_same_v<std::remove_const_t<decltype(some)>, Lot<T>>) lots = fma(some, Lot<T>(T{0}), lots);
+      else rest = fma(some, Vec<T>(T{0}), rest);
+    });
+  unroll<Lot<T>::count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { rest = rest + lots.parts[i]; });
+  return sum(rest) == 0;
+}
+
+/// y where x is finite, else z.
+template <class T>
+Vec<T> where_finite(Vec<T> x, Vec<T> y, Vec<T> z) {
+  return choose_less(absolute(x), Vec<T>(std::numeric_limits<T>::infinity()), y, z);
+}
+
+/// packed_rows() with 0 for what is not finite, and whether there was any.
+template <class T>
+struct FiniteRows {
+  Panels<T> panels;
+  bool odd;
+};
+template <class T>
+FiniteRows<T> finite_rows(ConstView<T, 2> x, T scale, T* to) {
+  const Panels<T> panels = packed_rows<T>(x, scale, to);
+  const Index size = Panels<T>::size(panels.depth, panels.width);
+  if (all_finite(to, size)) return {panels, false};
+  for_vectors<T>(size, [&](Index i, auto n) {
+    const Vec<T> some = load(to + i, n);
+    store(to + i, where_finite(some, some, Vec<T>(T{0})), n);
+  });
+  return {panels, true};
+}
+
+/// to += factor·scale·x where the latter two are not finite
+template <class T>
+void add_not_finite(const T* x, T scale, T factor, T* to, Index width) {
+  for_vectors<T>(width, [&](Index e, auto n) {
+    const Vec<T> term = load(x + e, n) * Vec<T>(scale), sum = load(to + e, n);
+    store(to + e, where_finite(term, sum, fma(term, Vec<T>(factor), sum)), n);
+  });
 }
 
 }  // namespace detail
@@ -262,6 +341,7 @@ template <class T, class Inputs, class Score>
 void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& in, View<T, 4> output, View<AttentionRow<T>, 3> rows, const Score& score) {
   constexpr bool cached = Inputs::cached;
   constexpr Index lanes = Vec<T>::lanes, tile_rows = Tile<T>::rows, keys_at_once = key_block<T>, most_queries = 6 * row_block;
+  constexpr T infinity = std::numeric_limits<T>::infinity();
   const Index heads = in.key_heads(), group = in.group(), head_width = in.width();
   Index queries = 0, work = 0;
   for (Index s = 0; s < in.sequences(); ++s) {
@@ -273,7 +353,7 @@ void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& i
   // share it: of all queries if there are many heads.
   const Index pieces = (std::max)((queries + most_queries - 1) / most_queries, (std::min)((queries + row_block - 1) / row_block, 16 / (std::max)(in.sequences() * heads, Index{1})));
   const Index piece = pieces > 0 ? (queries + pieces - 1) / pieces : 0, tasks = in.sequences() * heads * pieces;
-  const Index key_size = cached ? 0 : Panels<T>::size(head_width, keys_at_once), value_size = cached ? 0 : Panels<T>::size(keys_at_once, head_width);
+  const Index key_size = cached ? 0 : Panels<T>::size(head_width, keys_at_once), value_size = Panels<T>::size(keys_at_once, head_width);
   const auto memory = arena.scratch();
   const Index slots = threads.count(), states = group * piece;
   T* const scratch = arena.allocate<T>(slots * (key_size + value_size + tile_rows * keys_at_once));
@@ -311,24 +391,38 @@ void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& i
           std::fill_n(out_line(turn, line), head_width, T{0});
           if (in.distances.sums) std::fill_n(distance_line(turn, line), in.distances.sums.extent(3), T{0});
         }
-      const Mask::Range all = seen_by<T>(ranges, count, 0, in.keys(s));
+      const Mask::Range all = seen_by(ranges, count, 0, in.keys(s));
+      Mask::Range common = all;  // the keys whose values all queries take
+      for (Index i = 0; i < count; ++i) common = {(std::max)(common.begin, ranges[i].begin), (std::min)(common.end, ranges[i].end)};
+      if constexpr (!cached)
+        if (in.mask.allowed.view || in.dropout) common.end = common.begin;
       const RowGroups<T> groups{lines};
       for (Index block = all.begin / keys_at_once * keys_at_once; block < all.end; block += keys_at_once) {
         const Index size = (std::min)(keys_at_once, all.end - block);
+        const ConstView<T, 2> values = [&] {
+          if constexpr (cached) return in.of[s].blocks[block / keys_at_once].value_rows(kv, size);
+          else return head(in.value, b, kv).slice(0, block, size);
+        }();
+        const auto finite_between = [&](Index begin, Index end) {
+          const Index from = std::clamp(begin - block, Index{0}, size), to = std::clamp(end - block, from, size);
+          return all_finite(values.slice(0, from, to - from));
+        };
+        const bool odd = !finite_between(all.begin, common.begin) || !finite_between(common.end, all.end);
         const auto [key, value] = [&]() -> std::pair<StridedPanels<T>, StridedPanels<T>> {
           if constexpr (cached) {
             const KvBlock<T>& stored = in.of[s].blocks[block / keys_at_once];
-            return {stored.key_panels(kv, size), stored.value_panels(kv, size)};
+            return {stored.key_panels(kv, size), odd ? finite_rows<T>(values, T{1}, packed_values).panels : stored.value_panels(kv, size)};
           } else {
             return {pack_panels_transposed<T>({}, head(in.key, b, kv).slice(0, block, size), packed_keys, in.scale),
-                    packed_rows<T>(head(in.value, b, kv).slice(0, block, size), T{1}, packed_values)};
+                    odd ? finite_rows<T>(values, T{1}, packed_values).panels : packed_rows<T>(values, T{1}, packed_values)};
           }
         }();
         for (Index turn = 0; turn < turns; ++turn) {
           for (Index g = 0; g < groups.count; ++g) {
             const Index begin = groups.begin(g), here = groups.begin(g + 1) - begin;
-            const auto [from, to] = seen_by<T>(range_of(begin), heads_together ? 1 : here, block, block + size);
-            if (from >= to) continue;
+            const auto [first_seen, to] = seen_by(range_of(begin), heads_together ? 1 : here, block, block + size);
+            if (first_seen >= to) continue;
+            const Index from = panel_begin<T>(first_seen);
             const Index padded = (to - from + lanes - 1) / lanes * lanes;
             score_product(here, &in.query(b, query_of(begin), head_of(turn, begin), 0), stride, key, from - block, to - block, scores, keys_at_once);
             OnlineSoftmax<T>* const states_here = state_of(turn, begin);
@@ -339,9 +433,9 @@ void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& i
               const Mask::Range range = *range_of(begin + i);
               const Index seen_from = std::clamp(range.begin - from, Index{0}, padded), seen_to = std::clamp((std::min)(range.end, to) - from, seen_from, padded);
               apply_score<T>(score, in.row(s, head_of(turn, begin + i), query_of(begin + i)), from + seen_from, seen_to - seen_from, line + seen_from);
-              if constexpr (!cached) in.mask.hide(b, head_of(turn, begin + i), query_of(begin + i), from + seen_from, seen_to - seen_from, line + seen_from);
-              std::fill(line, line + seen_from, -std::numeric_limits<T>::infinity());
-              std::fill(line + seen_to, line + padded, -std::numeric_limits<T>::infinity());
+              if constexpr (!cached) in.mask.hide(b, head_of(turn, begin + i), query_of(begin + i), from + seen_from, seen_to - seen_from, line + seen_from, -infinity);
+              std::fill(line, line + seen_from, -infinity);
+              std::fill(line + seen_to, line + padded, -infinity);
               shifts[i] = states_here[i].raise(line, padded);
               shifts[after + i] = states_here[i].base();
             }
@@ -367,7 +461,13 @@ void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& i
                 add_clipped(distance_line(turn, begin + i), in.distances.sums.extent(3) - 1,
                                     from - in.row(s, head_of(turn, begin + i), query_of(begin + i)).position + in.distances.before, line, to - from);
             }
-            product(here, to - from, scores, keys_at_once, 1, value, from - block, out_line(turn, begin), out_stride, true);
+            product(here, to - first_seen, scores + (first_seen - from), keys_at_once, 1, value, first_seen - block, out_line(turn, begin), out_stride, true);
+            for (Index i = 0; odd && i < here; ++i) {
+              bool taken[static_cast<std::size_t>(keys_at_once)];
+              in.take(s, head_of(turn, begin + i), query_of(begin + i), first_seen, to - first_seen, taken);
+              for (Index j = first_seen; j < to; ++j)
+                if (taken[j - first_seen]) add_not_finite(values.row(j - block), T{1}, scores[i * keys_at_once + j - from], out_line(turn, begin + i), head_width);
+            }
           }
         }
       }
@@ -418,7 +518,7 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
     const auto take = [&](Index count) { return std::exchange(free, free + count); };
     const auto key = detail::head(in.key, b, kv), value = detail::head(in.value, b, kv);
     const Panels<T> key_columns = pack_panels_transposed<T>({}, key, take(key_size), in.scale), value_columns = pack_panels_transposed<T>({}, value, take(key_size));
-    const Panels<T> key_rows = detail::packed_rows<T>(key, in.scale, take(row_size));
+    const auto key_rows = detail::finite_rows<T>(key, in.scale, take(row_size));
     T *const query_memory = take(query_size), *const slope_memory = take(query_size);
     T* const weights = take(query_block * keys_at_once);  // (queries, keys), dropped
     T* const slopes = take(query_block * keys_at_once);   // of the scores, likewise
@@ -435,30 +535,30 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
       for (Index first = 0; first < queries; first += query_block) {
         const Index count = (std::min)(query_block, queries - first);
         const detail::RowGroups<T> groups{count};
-        const Panels<T> query_rows = detail::packed_rows<T>(query.slice(0, first, count), in.scale, query_memory);
-        const Panels<T> dout_rows = detail::packed_rows<T>(dout.slice(0, first, count), T{1}, slope_memory);
+        const auto query_rows = detail::finite_rows<T>(query.slice(0, first, count), in.scale, query_memory);
+        const auto dout_rows = detail::finite_rows<T>(dout.slice(0, first, count), T{1}, slope_memory);
         std::array<Mask::Range, static_cast<std::size_t>(query_block)> ranges;
         for (Index i = 0; i < count; ++i) {
           ranges[static_cast<std::size_t>(i)] = in.range(b, first + i);
           along[i] = sum_vectors<T>(head_width, [&](Index e, auto n) { return load(out.row(first + i) + e, n) * load(dout.row(first + i) + e, n); });
           if (in.distances.slopes)
-            along[i] += sum_vectors<T>(in.distances.slopes.extent(3), [&](Index d, auto n) {
-              return load(&in.distances.sums(b, h, first + i, 0) + d, n) * load(&in.distances.slopes(b, h, first + i, 0) + d, n);
-            });
+            along[i] += detail::selected_dot(&in.distances.sums(b, h, first + i, 0), &in.distances.slopes(b, h, first + i, 0), in.distances.slopes.extent(3));
+          if (!std::isfinite(along[i]) && !in.takes_some(b, h, first + i)) along[i] = 0;
           if (dquery && !dquery.add) std::fill_n(detail::head(dquery.view, b, h).row(first + i), head_width, T{0});
           if (in.sinks && dsinks) {
             const AttentionRow<T> row = rows(b, h, first + i);
             sink_slopes(b, h) -= std::exp(in.sinks[h] - row.largest) * row.factor * along[i];
           }
         }
-        const Mask::Range all = detail::seen_by<T>(ranges.data(), count, 0, keys);
+        const Mask::Range all = detail::seen_by(ranges.data(), count, 0, keys);
         for (Index block = all.begin / keys_at_once * keys_at_once; block < all.end; block += keys_at_once) {
           const Index size = (std::min)(keys_at_once, keys - block);
+          bool taken[static_cast<std::size_t>(keys_at_once)];
           std::array<Mask::Range, static_cast<std::size_t>(query_block)> seen;  // by each group of queries, of this block, in whole panels or vectors
           for (Index g = 0; g < groups.count; ++g) {
             const Index begin = groups.begin(g), here = groups.begin(g + 1) - begin;
-            const Mask::Range seen_here = detail::seen_by<T>(ranges.data() + begin, here, block, block + size);
-            const Index from = seen_here.begin - block, to = seen_here.end - block;
+            const Mask::Range seen_here = detail::seen_by(ranges.data() + begin, here, block, block + size);
+            const Index from = detail::panel_begin<T>(seen_here.begin) - block, to = seen_here.end - block;
             seen[static_cast<std::size_t>(g)] = {from, to};
             T *const weight_rows = weights + begin * keys_at_once, *const slope_rows = slopes + begin * keys_at_once;
             if (from < to) {
@@ -480,31 +580,40 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
               const AttentionRow<T> statistics = rows(b, h, row);
               const ScoreRow at = in.row(b, h, row);
               const auto differentiate = [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {  // by the score
-                const auto weight = statistics.weight(load(weight_row + j, n));
+                const auto bent = load(weight_row + j, n);
+                using V = std::remove_const_t<decltype(bent)>;
+                auto weight = statistics.weight(bent);
                 auto slope = load(slope_row + j, n);
                 if (in.distances.slopes)
                   slope = slope + detail::clipped_line(slope, &in.distances.slopes(b, h, row, 0), in.distances.slopes.extent(3) - 1, block + j - at.position + in.distances.before);
                 auto dropped = weight;
                 if (in.dropout) {
                   const auto factor = load(factors + j, n);
-                  slope = slope * factor;
-                  dropped = dropped * factor;
+                  slope = surviving(slope, factor);
+                  dropped = surviving(dropped, factor);
+                }
+                slope = weight * (slope - V(along[i + begin]));
+                if (in.mask.allowed.view) {
+                  const V lowest(std::numeric_limits<T>::lowest()), none(T{0});  // hidden is what is lower
+                  dropped = choose_less(bent, lowest, none, dropped);
+                  slope = choose_less(bent, lowest, none, slope);
                 }
                 store(weight_row + j, dropped, n);
-                store(slope_row + j, weight * (slope - decltype(slope)(along[i + begin])), n);
+                store(slope_row + j, slope, n);
               };
               const Index length = end_here - begin_here;
               T raw[static_cast<std::size_t>(keys_at_once)];
-              if constexpr (bends) std::copy(weight_row + begin_here, weight_row + end_here, raw);
+              if constexpr (bends) std::copy(weight_row + begin_here, weight_row + end_here, raw + begin_here);
               detail::apply_score<T>(score, at, block + begin_here, length, weight_row + begin_here);
-              in.mask.hide(b, h, row, block + begin_here, length, weight_row + begin_here);
+              in.mask.hide(b, h, row, block + begin_here, length, weight_row + begin_here, -std::numeric_limits<T>::infinity());
+              if constexpr (bends) in.mask.hide(b, h, row, block + begin_here, length, raw + begin_here, T{0});
               for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA { differentiate(begin_here + offset, n); });
               if constexpr (collects) score.collect(at, block + begin_here, length, slope_row + begin_here);
               if constexpr (bends) {
                 const auto f = score.row(at, block + begin_here, length);
                 for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA {
                   T* const to_slope = slope_row + begin_here + offset;
-                  store(to_slope, load(to_slope, n) * f.slope(load(raw + offset, n), offset, n), n);
+                  store(to_slope, load(to_slope, n) * f.slope(load(raw + begin_here + offset, n), offset, n), n);
                 });
               }
               zero(0, begin_here);
@@ -512,7 +621,12 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
             }
             if (dquery && from < to) {
               const auto to_rows = detail::head(dquery.view, b, h);
-              detail::product(here, to - from, slope_rows + from, keys_at_once, 1, key_rows, block + from, to_rows.row(first + begin), to_rows.stride(0), true);
+              detail::product(here, to - from, slope_rows + from, keys_at_once, 1, key_rows.panels, block + from, to_rows.row(first + begin), to_rows.stride(0), true);
+              for (Index i = 0; key_rows.odd && i < here; ++i) {
+                in.see(b, h, first + begin + i, block, size, taken);
+                for (Index j = from; j < to; ++j)
+                  if (taken[j]) detail::add_not_finite(key.row(block + j), in.scale, slope_rows[i * keys_at_once + j], to_rows.row(first + begin + i), head_width);
+              }
             }
           }
           // Each group of keys gets what the queries between the first and the last that see one of them have to give.
@@ -533,8 +647,22 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
               const auto to = detail::head(gradient.view, b, kv);
               detail::product(here, depth, left + query_begin * keys_at_once + begin, 1, keys_at_once, right, query_begin, to.row(block + begin), to.stride(0), true);
             };
-            give(dvalue, weights, dout_rows);
-            give(dkey, slopes, query_rows);
+            give(dvalue, weights, dout_rows.panels);
+            give(dkey, slopes, query_rows.panels);
+          }
+          const auto give_odd = [&](const Gradient<T, 4>& gradient, const T* left, ConstView<T, 2> right, T scale, Index i) {
+            if (detail::all_finite(right.slice(0, first + i, 1))) return;
+            const auto to = detail::head(gradient.view, b, kv);
+            for (Index j = 0; j < size; ++j)
+              if (taken[j]) detail::add_not_finite(right.row(first + i), scale, left[i * keys_at_once + j], to.row(block + j), head_width);
+          };
+          for (Index i = 0; dout_rows.odd && dvalue && i < count; ++i) {
+            in.take(b, h, first + i, block, size, taken);
+            give_odd(dvalue, weights, dout, T{1}, i);
+          }
+          for (Index i = 0; query_rows.odd && dkey && i < count; ++i) {
+            in.see(b, h, first + i, block, size, taken);
+            give_odd(dkey, slopes, query, in.scale, i);
           }
         }
       }

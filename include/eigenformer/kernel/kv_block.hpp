@@ -53,6 +53,8 @@ struct KvBlock {
   StridedPanels<T> key_panels(Index h, Index tokens) const { return {keys(h), width, tokens, Tile<T>::width * width, key_stride()}; }
   StridedPanels<T> value_panels(Index h, Index tokens) const { return {values(h), tokens, width, Tile<T>::width, padded_width()}; }
 
+  ConstView<T, 2> value_rows(Index h, Index tokens) const { return {values(h), {tokens, width}, {padded_width(), 1}}; }
+
   /// Tokens first, first + 1, … of head h: scale·key and value (tokens, E).
   void put(Index h, Index first, ConstView<T, 2> key, ConstView<T, 2> value, T scale) const {
     const Index tokens = key.extent(0);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <concepts>
-#include <limits>
 #include <string_view>
 
 #include "eigenformer/core/error.hpp"
@@ -61,6 +60,11 @@ struct Mask {
   /// Keys [begin, end).
   struct Range {
     Index begin, end;
+
+    /// Which of keys first, first + 1, … they are.
+    void mark(Index first, Index count, bool* inside) const {
+      for (Index j = 0; j < count; ++j) inside[j] = begin <= first + j && first + j < end;
+    }
   };
 
   /// Which key is query i's own: both sequences end at the same token.
@@ -75,19 +79,19 @@ struct Mask {
     Index end = causal ? std::clamp(own + 1, Index{0}, key_count) : key_count;
     if (prefixes) end = (std::max)(end, (std::min)(prefixes[b], key_count));
     if (window == 0) return {0, end};
-    end = (std::min)(end, std::clamp(own + window, Index{0}, key_count));
-    return {std::clamp(own - window + 1, Index{0}, end), end};
+    const Index reach = (std::min)(window, queries + keys);  // no two tokens are further apart
+    end = (std::min)(end, std::clamp(own + reach, Index{0}, key_count));
+    return {std::clamp(own - reach + 1, Index{0}, end), end};
   }
 
-  /// Sets the scores of query i against keys first, first + 1, … to −inf where `allowed` forbids.
+  /// Sets what a line has of query i for keys first, first + 1, … to `hidden` where `allowed` forbids.
   template <class T>
-  void hide(Index b, Index h, Index i, Index first, Index count, T* scores) const {
+  void hide(Index b, Index h, Index i, Index first, Index count, T* line, T hidden) const {
     if (!allowed.view || count <= 0) return;
     const bool* const may = &at(b, h, i, first);
-    constexpr T hidden = -std::numeric_limits<T>::infinity();
     if (allowed.view.extent(3) > 1)
-      for (Index j = 0; j < count; ++j) scores[j] = may[j] ? scores[j] : hidden;
-    else if (!*may) std::fill_n(scores, count, hidden);
+      for (Index j = 0; j < count; ++j) line[j] = may[j] ? line[j] : hidden;
+    else if (!*may) std::fill_n(line, count, hidden);
   }
 
  private:

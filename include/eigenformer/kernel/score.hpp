@@ -2,7 +2,8 @@
 //   row(at, first, count)  → a function of (s, Index j, n) that returns the new scores of keys first + j, …, a vector or a
 //                            lot of them, j < count;
 //                            it may have slope(s, j, n), the derivative by s, which else is 1;
-//   collect(at, first, count, slopes)   optional: adds dL/d(score) of these keys to the gradient of what it learns;
+//   collect(at, first, count, slopes)   optional: adds dL/d(score) of these keys to the gradient of what it learns; it is 0 of
+//                            what is hidden, beside which nothing that is multiplied by it counts;
 //   shared_by_batch(), shared_by_heads()  with collect: whether several sequences or heads add to the same place.
 // Scores come scaled, in natural units; what the mask hides is hidden afterwards.
 #pragma once
@@ -66,6 +67,17 @@ void add_clipped(T* line, Index last, Index column, const T* values, Index count
     store(to, load(to, n) + load(values + begin + j, n), n);
   });
   for (Index j = end; j < count; ++j) line[last] += values[j];
+}
+
+/// Σ x·y where x is not 0
+template <class T>
+T selected_dot(const T* x, const T* y, Index count) {
+  const T sum = sum_vectors<T>(count, [&](Index i, auto n) EIGENFORMER_INLINE_LAMBDA { return load(x + i, n) * load(y + i, n); });
+  if (std::isfinite(sum)) return sum;
+  return sum_vectors<T>(count, [&](Index i, auto n) EIGENFORMER_INLINE_LAMBDA {
+    const Vec<T> left = load(x + i, n), none(T{0});
+    return choose_less(absolute(left), Vec<T>(std::numeric_limits<T>::denorm_min()), none, left * load(y + i, n));
+  });
 }
 
 }  // namespace detail
@@ -141,10 +153,12 @@ struct RelativeProductScore {
     for (Index e = 0; e < query.extent(3); ++e) {
       const Index column = first - at.position + before;
       const T* const line = &key(at.h, e, 0) + column;
-      if (dquery) dquery.view(at.b, at.i, at.h, e) += scale * sum_vectors<T>(count, [&](Index j, auto n) { return load(slopes + j, n) * load(line + j, n); });
+      if (dquery) dquery.view(at.b, at.i, at.h, e) += scale * detail::selected_dot(slopes, line, count);
       if (!dkey) continue;
       T* const to = &dkey.view(at.h, e, 0) + column;
-      for_vectors<T>(count, [&](Index j, auto n) { store(to + j, fma(Vec<T>(q[e] * scale), load(slopes + j, n), load(to + j, n)), n); });
+      const T factor = q[e] * scale;
+      if (std::isfinite(factor)) for_vectors<T>(count, [&](Index j, auto n) { store(to + j, fma(Vec<T>(factor), load(slopes + j, n), load(to + j, n)), n); });
+      else for (Index j = 0; j < count; ++j) to[j] += slopes[j] != 0 ? factor * slopes[j] : T{0};
     }
   }
 
