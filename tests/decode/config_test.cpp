@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -19,7 +20,13 @@ template <class Config>
 using BadSettings = std::vector<std::pair<std::string, Config>>;  // by field
 
 const double no_number = std::nan(""), endless_setting = HUGE_VAL;
-constexpr Index largest_index = std::numeric_limits<Index>::max(), smallest_index = std::numeric_limits<Index>::min();
+constexpr Index smallest_index = std::numeric_limits<Index>::min();
+
+/// The message names what is wrong.
+void expect_named(const std::string& words, const std::function<void()>& call) {
+  const std::string message = error_of(call);
+  EXPECT_NE(message.find(words), std::string::npos) << words << ": " << message;
+}
 
 TEST(DecodeConfig, GenerateConfig) {
   BadSettings<GenerateConfig> cases;
@@ -30,15 +37,15 @@ TEST(DecodeConfig, GenerateConfig) {
     cases.push_back({"chunk", {.chunk = n}});
     cases.push_back({"top_k", {.sampling = Sampling{.top_k = n}}});
     cases.push_back({"no_repeat", {.rules = {.no_repeat = n}}});
-    cases.push_back({"forced.step", {.rules = {.forced = {{n, 1}}}}});
+    cases.push_back({"step ", {.rules = {.forced = {{n, 1}}}}});
   }
   for (const Id id : {Id{-1}, std::numeric_limits<Id>::min()}) {
-    cases.push_back({"ends", {.ends = {1, id}}});
-    cases.push_back({"begin", {.begin = id}});
-    cases.push_back({"stops", {.stops = {{1}, {1, id}}}});
-    cases.push_back({"prefixes", {.prefixes = {{1}, {id}}}});
-    cases.push_back({"suppressed", {.rules = {.suppressed = {id}}}});
-    cases.push_back({"forced.token", {.rules = {.forced = {{0, id}}}}});
+    cases.push_back({"there is no token ", {.ends = {1, id}}});
+    cases.push_back({"there is no token ", {.begin = id}});
+    cases.push_back({"there is no token ", {.stops = {{1}, {1, id}}}});
+    cases.push_back({"there is no token ", {.prefixes = {{1}, {id}}}});
+    cases.push_back({"there is no token ", {.rules = {.suppressed = {id}}}});
+    cases.push_back({"there is no token ", {.rules = {.forced = {{0, id}}}}});
   }
   for (const double t : {-1.0, -0.001, endless_setting, -endless_setting, no_number}) cases.push_back({"temperature", {.sampling = Sampling{.temperature = t}}});
   for (const double p : {-0.001, 1.001, endless_setting, -endless_setting, no_number}) {
@@ -47,15 +54,15 @@ TEST(DecodeConfig, GenerateConfig) {
   }
   for (const double penalty : {0.0, -1.0, endless_setting, -endless_setting, no_number}) cases.push_back({"repetition_penalty", {.rules = {.repetition_penalty = penalty}}});
   cases.push_back({"min_tokens", {.max_tokens = 3, .min_tokens = 4}});
-  cases.push_back({"stops", {.stops = {{}}}});
-  cases.push_back({"prefixes", {.prefixes = {{1}}}});
-  cases.push_back({"prefixes", {.prefixes = {{1}, {1}, {1}}}});
-  cases.push_back({"forced", {.rules = {.forced = {{1, 2}, {0, 2}, {1, 3}}}}});
+  cases.push_back({"an empty stop sequence", {.stops = {{}}}});
+  cases.push_back({"1 prefixes for 2", {.prefixes = {{1}}}});
+  cases.push_back({"3 prefixes for 2", {.prefixes = {{1}, {1}, {1}}}});
+  cases.push_back({"two tokens forced at step 1", {.rules = {.forced = {{1, 2}, {0, 2}, {1, 3}}}}});
   cases.push_back({"first_sequence", {.first_sequence = largest_index}});
   cases.push_back({"chunk", {.chunk = 0}});
   const ToyModel<> model{5, hashed(5, 1, 1)};
   Context ctx;
-  for (const auto& [field, config] : cases) EXPECT_THROW(generate(ctx, model, {{1}, {2}}, config), Error) << field;
+  for (const auto& [field, config] : cases) expect_named(field, [&] { generate(ctx, model, {{1}, {2}}, config); });
   EXPECT_TRUE(model.passes.empty());
   const GenerateConfig widest{.max_tokens = largest_index, .ends = {0, 1, 2, 3, 4}, .begin = 0, .stops = {{4}}, .sampling = Sampling{.temperature = 1e300, .top_k = largest_index, .top_p = 1, .min_p = 1},
                               .rules = {.repetition_penalty = 1e-300, .no_repeat = largest_index, .forced = {{largest_index, 0}}}, .first_sequence = largest_index - 2, .chunk = largest_index};
@@ -81,18 +88,18 @@ TEST(DecodeConfig, BeamConfig) {
   for (const LengthPenalty rule : {LengthPenalty::none, LengthPenalty::wu, LengthPenalty::power})
     for (const double alpha : {endless_setting, -endless_setting, no_number}) cases.push_back({"alpha", {.penalty = rule, .alpha = alpha}});
   for (const double alpha : {1e308, 200.0, -200.0})  // 100^200 is none, nor is its inverse
-    cases.push_back({"alpha", {.penalty = LengthPenalty::power, .alpha = alpha}});
+    cases.push_back({"the length penalty of 100 tokens", {.penalty = LengthPenalty::power, .alpha = alpha}});
   for (const Id id : {Id{-1}, std::numeric_limits<Id>::min()}) {
-    cases.push_back({"ends", {.ends = {1, id}}});
-    cases.push_back({"begin", {.begin = id}});
-    cases.push_back({"prefixes", {.prefixes = {{1}, {id}}}});
-    cases.push_back({"suppressed", {.rules = {.suppressed = {id}}}});
+    cases.push_back({"there is no token ", {.ends = {1, id}}});
+    cases.push_back({"there is no token ", {.begin = id}});
+    cases.push_back({"there is no token ", {.prefixes = {{1}, {id}}}});
+    cases.push_back({"there is no token ", {.rules = {.suppressed = {id}}}});
   }
-  cases.push_back({"prefixes", {.prefixes = {{1}}}});
+  cases.push_back({"1 prefixes for 2", {.prefixes = {{1}}}});
   cases.push_back({"repetition_penalty", {.rules = {.repetition_penalty = 0}}});
   const ToyModel<> model{5, hashed(5, 1, 1)};
   Context ctx;
-  for (const auto& [field, config] : cases) EXPECT_THROW(beam_search(ctx, model, {{1}, {2}}, config), Error) << field;
+  for (const auto& [field, config] : cases) expect_named(field, [&] { beam_search(ctx, model, {{1}, {2}}, config); });
   EXPECT_TRUE(model.passes.empty());
   EXPECT_EQ(beam_search(ctx, model, {{1}, {2}}, {.max_tokens = 3, .beams = 1 << 20, .n_best = 1 << 20, .penalty = LengthPenalty::power, .alpha = 200, .chunk = largest_index})[1].size(), 125u);
 }

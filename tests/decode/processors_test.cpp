@@ -167,7 +167,7 @@ TEST(Processor, SettingsThatMakeNoSense) {
   for (const double penalty : {-1.0, 0.0, HUGE_VAL, nan}) EXPECT_THROW(RepetitionPenalty{penalty}, Error) << penalty;
   EXPECT_THROW(TopK{-1}, Error);
   EXPECT_THROW(NoRepeat{-1}, Error);
-  EXPECT_EQ(error_of([] { TopP(1.5); }), "[decode] a nucleus of probability 1.5");
+  EXPECT_EQ(error_of([] { TopP(1.5); }), "[decode] top_p 1.5 is invalid: must be in [0, 1.0000000000000002)");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "decode/toy_model.hpp"
@@ -128,10 +129,9 @@ TEST(Score, BadInput) {
   const auto both = scoring_encoder_decoder();
   Context ctx;
   EXPECT_EQ(error_of([&] { score(ctx, decoder, {{1, 2}, {3, 13}}); }), "[score] token 13 of text 1 is not in a vocabulary of 13");
-  EXPECT_EQ(error_of([&] { score(ctx, decoder, {{1, 2}}, {.rows = 0}); }), "[score] logits of 0 tokens at a time");
+  EXPECT_EQ(error_of([&] { score(ctx, decoder, {{1, 2}}, {.rows = 0}); }), "[score] rows 0 is invalid: must be in 1…" + std::to_string(largest_index));
   EXPECT_EQ(error_of([&] { score(ctx, both, Tensor<Id, 2>(Shape{1, 2}), {}, {{1}}, {}); }), "[score] an encoder–decoder needs a begin token");
   EXPECT_EQ(error_of([&] { score(ctx, both, Tensor<Id, 2>(Shape{2, 2}), {}, {{1}}, {.begin = 0}); }), "[score] 1 targets for 2 sources");
-  EXPECT_EQ(error_of([&] { score(ctx, decoder, {{1, 2}}, {.rows = -1}); }), "[score] logits of -1 tokens at a time");
   EXPECT_EQ(error_of([&] { score(ctx, decoder, {{1, 2}}, {.begin = -1}); }), "[score] there is no token -1 to begin with");
   EXPECT_EQ(error_of([&] { score(ctx, decoder, {1, std::vector<Id>{2}}); }), "[decode] ids and sequences of ids side by side");
   Tape tape;

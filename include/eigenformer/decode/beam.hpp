@@ -141,9 +141,9 @@ inline RuleScope scope_of(const BeamConfig& config) { return {config.rules, conf
 /// What can be known before the model has run.
 inline void check(const Context& ctx, const BeamConfig& config, std::size_t sentences) {
   require(!ctx.tape && !ctx.random, "beam_search", "decoding is neither recorded nor with dropout");
-  require(config.beams >= 1 && config.beams <= Index{1} << 20, "beam_search", config.beams, " beams");
-  require(config.n_best >= 1 && config.n_best <= config.beams, "beam_search", "the best ", config.n_best, " of ", config.beams, " beams");
-  require(std::isfinite(config.alpha), "beam_search", "a length penalty of exponent ", config.alpha);
+  require_range("beam_search", "beams", config.beams, 1, Index{1} << 20);
+  require_range("beam_search", "n_best", config.n_best, 1, config.beams);
+  require_range("beam_search", "alpha", config.alpha, std::numeric_limits<double>::lowest(), endless);
   scope_of(config).check(sentences);
   const double longest = length_penalty(config.penalty, config.alpha, (std::max)(config.max_tokens, Index{1}));
   require(std::isnormal(longest), "beam_search", "the length penalty of ", config.max_tokens, " tokens, of exponent ", config.alpha, ", is ", longest);

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -123,8 +122,7 @@ inline RuleScope scope_of(const GenerateConfig& config) {
 /// What can be known before the model has run.
 inline void check(const Context& ctx, const GenerateConfig& config, std::size_t sequences) {
   require(!ctx.tape && !ctx.random, "generate", "decoding is neither recorded nor with dropout");
-  require(config.first_sequence >= 0 && config.first_sequence <= (std::numeric_limits<Index>::max)() - static_cast<Index>(sequences), "generate", "the first sequence cannot have number ",
-          config.first_sequence);
+  require_range("generate", "first_sequence", config.first_sequence, 0, largest_index - static_cast<Index>(sequences));
   scope_of(config).check(sequences);
   for (const auto& stop : config.stops) {
     require(!stop.empty(), "generate", "an empty stop sequence");

@@ -16,6 +16,7 @@
 
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/scalar.hpp"
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/softmax.hpp"
 #include "eigenformer/kernel/top.hpp"
@@ -71,6 +72,9 @@ void exclude(std::span<T> logits, Id token) {
   if (token >= 0 && static_cast<std::size_t>(token) < logits.size()) logits[static_cast<std::size_t>(token)] = -std::numeric_limits<T>::infinity();
 }
 
+/// Ends of ranges, which are not in them.
+inline constexpr double endless = std::numeric_limits<double>::infinity(), after_one = 1 + std::numeric_limits<double>::epsilon();
+
 /// What two ways to compute a probability may differ by.
 template <class T>
 inline constexpr double probability_error = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
@@ -80,7 +84,7 @@ inline constexpr double probability_error = 8 * static_cast<double>(std::numeric
 /// Logits / t: below 1 the probable become more so. 0 leaves the most probable token alone, of equals the lowest id.
 class Temperature {
  public:
-  explicit Temperature(double t) : t_(t) { require(t >= 0 && t < std::numeric_limits<double>::infinity(), "decode", "a temperature of ", t); }
+  explicit Temperature(double t) : t_(t) { require_range("decode", "temperature", t, 0, detail::endless); }
 
   template <class T>
   void operator()(const DecodeStep& at, std::span<T> logits) {
@@ -99,7 +103,7 @@ class Temperature {
 /// Keeps the k most probable tokens, of equals the lowest ids (Fan et al. 2018). 0, or k ≥ V, keeps all.
 class TopK {
  public:
-  explicit TopK(Index k) : k_(k) { require(k >= 0, "decode", "the top ", k, " tokens"); }
+  explicit TopK(Index k) : k_(k) { require_range("decode", "top_k", k, 0, largest_index); }
 
   template <class T>
   void operator()(const DecodeStep& at, std::span<T> logits) {
@@ -117,7 +121,7 @@ class TopK {
 /// with the token that crosses p. 0 keeps one, 1 all.
 class TopP {
  public:
-  explicit TopP(double p) : p_(p) { require(p >= 0 && p <= 1, "decode", "a nucleus of probability ", p); }
+  explicit TopP(double p) : p_(p) { require_range("decode", "top_p", p, 0, detail::after_one); }
 
   template <class T>
   void operator()(const DecodeStep& at, std::span<T> logits) {
@@ -142,7 +146,7 @@ class TopP {
 /// Keeps tokens of at least p times the probability of the most probable (Nguyen et al. 2024). 0 keeps all.
 class MinP {
  public:
-  explicit MinP(double p) : p_(p) { require(p >= 0 && p <= 1, "decode", "a least probability of ", p, " of the largest"); }
+  explicit MinP(double p) : p_(p) { require_range("decode", "min_p", p, 0, detail::after_one); }
 
   template <class T>
   void operator()(const DecodeStep& at, std::span<T> logits) {
@@ -163,7 +167,7 @@ class MinP {
 class RepetitionPenalty {
  public:
   explicit RepetitionPenalty(double penalty) : penalty_(penalty) {
-    require(penalty > 0 && penalty < std::numeric_limits<double>::infinity(), "decode", "a repetition penalty of ", penalty);
+    require_range("decode", "repetition_penalty", penalty, (std::numeric_limits<double>::min)(), detail::endless);
   }
 
   template <class T>
@@ -189,7 +193,7 @@ class RepetitionPenalty {
 /// Excludes what would make n tokens of the text, prompt included, a repetition of n tokens before. 0: nothing.
 class NoRepeat {
  public:
-  explicit NoRepeat(Index n) : n_(n) { require(n >= 0, "decode", "no repetition of ", n, " tokens"); }
+  explicit NoRepeat(Index n) : n_(n) { require_range("decode", "no_repeat", n, 0, largest_index); }
 
   template <class T>
   void operator()(const DecodeStep& at, std::span<T> logits) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/model/next_tokens.hpp"
 
 namespace eigenformer::detail {
@@ -16,7 +17,7 @@ namespace eigenformer::detail {
 class Reader {
  public:
   /// `chunk` tokens per pass of each text.
-  explicit Reader(Index chunk) : chunk_(chunk) { require(chunk > 0, "decode", "passes of ", chunk, " tokens"); }
+  explicit Reader(Index chunk) : chunk_(chunk) { require_range("decode", "chunk", chunk, 1, largest_index); }
 
   /// → logits (sequences, V) of the token after each text, in the context's arena. text(i) is a span of ids, longer than what
   /// the state knows of its sequence. Long ones begin first, so that all end with the last pass, the only one to need logits.

@@ -36,13 +36,13 @@ struct RuleScope {
   /// What can be known before the model has run.
   void check(std::size_t sequences) const {
     require(!begin || *begin >= 0, "decode", "there is no token ", begin.value_or(0));
-    require(max_tokens >= 0, "decode", "at most ", max_tokens, " tokens");
-    require(min_tokens >= 0 && min_tokens <= max_tokens, "decode", "at least ", min_tokens, " and at most ", max_tokens, " tokens");
+    require_range("decode", "max_tokens", max_tokens, 0, largest_index);
+    require_range("decode", "min_tokens", min_tokens, 0, max_tokens);
     require(prefixes.empty() || prefixes.size() == sequences, "decode", prefixes.size(), " prefixes for ", sequences, " sequences");
     for_ids([](Id id) { require(id >= 0, "decode", "there is no token ", id); });
     const Forced forced{rules.forced};
     for (const Forced::Token& token : forced.tokens) {
-      require(token.step >= 0, "decode", "a token forced at step ", token.step);
+      require_range("decode", "step", token.step, 0, largest_index);
       require(forced.find(token.step) == &token, "decode", "two tokens forced at step ", token.step);
     }
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/decode/sequences.hpp"
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/softmax.hpp"
@@ -38,7 +39,7 @@ struct ScoreInput : PaddedIds {
 
   ScoreInput(const Context& ctx, const std::vector<std::vector<Id>>& texts, const ScoreConfig& config) : PaddedIds(read_of(texts, config)), first(config.begin ? 0 : 1) {
     require(!ctx.tape && !ctx.random, "score", "scoring is neither recorded nor with dropout");
-    require(config.rows > 0, "score", "logits of ", config.rows, " tokens at a time");
+    require_range("score", "rows", config.rows, 1, largest_index);
     require(!config.begin || *config.begin >= 0, "score", "there is no token ", config.begin.value_or(0), " to begin with");
   }
   /// How many tokens are predicted.
