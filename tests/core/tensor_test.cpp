@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/error.hpp"
+#include "support/sanitizers.hpp"
 
 using namespace eigenformer;
 using test::error_of;
@@ -97,6 +98,14 @@ TEST(Tensor, RefusesSizesThatOverflow) {
   EXPECT_EQ(error_of([] { Tensor<float, 2>(Shape{half, half}); }), "[tensor] too many elements in (4294967296, 4294967296)");
   EXPECT_EQ(error_of([] { Tensor<float, 2>(Shape{Index{1} << 61, Index{8}}); }), "[tensor] too many elements in (2305843009213693952, 8)");
   EXPECT_EQ(error_of([] { Tensor<float, 1>(Shape{Index{1} << 62}); }), "[tensor] too many elements in (4611686018427387904)");
+}
+
+TEST(Tensor, WithoutMemoryIsAnError) {
+  if (test::memory_is_sanitized || sizeof(Index) < 8) GTEST_SKIP() << "needs a large address space, and its own allocator";
+  constexpr auto many = static_cast<Index>(std::uint64_t{1} << 45);
+  EXPECT_EQ(error_of([] { Tensor<float, 1>(Shape{many}); }), "[memory] there is no memory for 140737488355328 bytes");
+  EXPECT_EQ(error_of([] { require_memory("test", many, 4); }), "[memory] there is no memory for 140737488355328 bytes");
+  EXPECT_EQ(error_of([] { require_memory("test", many, many); }), "[test] there is no memory for 35184372088832 times 35184372088832 bytes");
 }
 
 TEST(Tensor, RefusesNegativeExtents) {

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
+#include <vector>
 
 #include "eigenformer/layer/attention/attention.hpp"
 #include "eigenformer/layer/embedding.hpp"
@@ -53,6 +55,21 @@ TEST(BadConfig, Attention) {
   EXPECT_EQ(attention_error({.width = 512, .heads = 6, .head_width = -64}), "[attention] head_width -64 is invalid: must be in 0…357913941");
   EXPECT_EQ(attention_error({.width = 512, .heads = 8, .dropout = 1}), "[attention] dropout 1 is invalid: must be in [0, 1)");
   EXPECT_NO_THROW(Attention<>({.width = 512, .heads = 6, .head_width = 64})) << "a given head width needs no division";
+}
+
+TEST(BadInput, CountsOfACache) {
+  KvCache<float> cache(2, 1, 4);
+  const Tensor<float, 4> keys(Shape{1, 2, 1, 4});
+  const std::vector<Index> negative{-1, 3}, more{(std::numeric_limits<Index>::max)(), 3}, one{2}, good{1, 1};
+  const auto append = [&](const std::vector<Index>& counts) { return error_of([&] { cache.append(Threads(), keys, keys, counts, 1); }); };
+  EXPECT_EQ(append(negative), "[kv_cache] counts of tokens that do not add up to those of keys (1, 2, 1, 4)");
+  EXPECT_EQ(append(more), "[kv_cache] counts of tokens that do not add up to those of keys (1, 2, 1, 4)");
+  EXPECT_EQ(cache.length(0), 0);
+  cache.append(Threads(), keys, keys, good, 1);
+  Context ctx;
+  EXPECT_EQ(error_of([&] { cache.view(ctx, negative); }), "[kv_cache] cannot have -1 queries");
+  EXPECT_EQ(error_of([&] { (AttentionCall<float>{.caches = &cache, .counts = one}.longest()); }), "[attention] tokens of 1 sequences, but there are caches of 2");
+  EXPECT_EQ((AttentionCall<float>{.caches = &cache, .counts = good}.longest()), 2);
 }
 
 TEST(BadInput, MemoryOfAnotherWidthOrBatch) {

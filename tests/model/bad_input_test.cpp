@@ -2,18 +2,22 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "eigenformer/core/initialize.hpp"
+#include "eigenformer/model/bert.hpp"
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/model/encoder_decoder.hpp"
 #include "support/error.hpp"
+#include "support/sanitizers.hpp"
 #include "support/tensors.hpp"
 
 using namespace eigenformer;
 using test::error_of;
+using test::memory_is_sanitized;
 
 namespace {
 
@@ -109,6 +113,53 @@ TEST(EmptyInput, GivesResultsOfTheRightShape) {
   for (Index i = 0; i < no_source.size(); ++i) EXPECT_TRUE(std::isfinite(no_source.data()[i]));
   EXPECT_EQ(model(ctx, {.source = as_rows(source, 2), .target = {target.data(), {2, 0}}}).shape(), (Shape{2, 0, 11}));
   EXPECT_EQ(model(ctx, {.source = {target.data(), {0, 3}}, .target = {target.data(), {0, 2}}}).shape(), (Shape{0, 2, 11}));
+}
+
+// Not given is a mistake; given, and empty, is not.
+TEST(AbsentInput, IsAnError) {
+  const auto model = made();
+  Context ctx;
+  EXPECT_EQ(error_of([&] { model(ctx, {}); }), "[encoder_decoder] no source is given");
+  EXPECT_EQ(error_of([&] { model(ctx, {.source = as_rows(source, 2)}); }), "[encoder_decoder] no target is given");
+  EXPECT_EQ(error_of([&] { model(ctx, {.target = as_rows(target, 2)}); }), "[encoder_decoder] no source is given");
+  EXPECT_EQ(error_of([&] { model.encode(ctx, {}); }), "[encoder_decoder] no source is given");
+  EXPECT_EQ(error_of([&] { model.start(ctx, {}); }), "[encoder_decoder] no source is given");
+  EXPECT_EQ(error_of([&] { model.decode(ctx, {}, model.encode(ctx, as_rows(source, 2))); }), "[encoder_decoder] no target is given");
+  EXPECT_EQ(error_of([&] { model.decode(ctx, as_rows(target, 2), {}); }), "[decoder_block] no memory is given to attend to");
+  const std::vector<Id> none;
+  EXPECT_EQ(model(ctx, {.source = {none.data(), {0, 3}}, .target = {none.data(), {0, 2}}}).shape(), (Shape{0, 2, 11}));
+
+  Bloom<float> decoder({.vocabulary = 7, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
+  initialize(decoder, 1);
+  EXPECT_EQ(error_of([&] { decoder(ctx, {}); }), "[language_model] no ids are given");
+  EXPECT_EQ(error_of([&] { decoder.hidden(ctx, LanguageModelCall{}); }), "[language_model] no ids are given");
+  EXPECT_EQ(decoder(ctx, {.ids = {none.data(), {0, 3}}}).shape(), (Shape{0, 3, 7}));
+  EXPECT_EQ(decoder(ctx, {.ids = as_rows(source, 2).slice(1, 0, 0), .lengths = std::vector<Index>{0, 0}}).shape(), (Shape{2, 0, 7}));
+  EXPECT_EQ(error_of([&] { decoder(ctx, {.ids = as_rows(target, 2), .lengths = std::vector<Index>{}}); }), "[attention] 0 key lengths for a batch of 2");
+
+  Bert<float> bert({.vocabulary = 7, .longest = 8, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
+  initialize(bert, 1);
+  EXPECT_EQ(error_of([&] { bert(ctx, {}); }), "[bert] no ids are given");
+  EXPECT_EQ(bert(ctx, {.ids = {none.data(), {0, 3}}}).shape(), (Shape{0, 3, 8}));
+}
+
+// What cannot be had is an Error before memory is taken.
+TEST(BadConfig, SizesThatCannotBeHad) {
+  if (memory_is_sanitized || sizeof(Index) < 8) GTEST_SKIP() << "needs a large address space, and its own allocator";
+  constexpr auto huge = static_cast<Index>(std::uint64_t{1} << 40);
+  auto config = small();
+  config.decoder_layers = huge;
+  EXPECT_NE(refused(config), "");
+  config = small();
+  config.source_vocabulary = config.target_vocabulary = 64 * huge;
+  EXPECT_NE(refused(config), "");
+  config = small();
+  config.block.hidden = 64 * huge;
+  EXPECT_NE(refused(config), "");
+  config = small();
+  config.block.width = config.block.heads = huge;
+  EXPECT_NE(refused(config), "");
+  EXPECT_NE(error_of([&] { Stack<EncoderBlock<>>({.layers = huge}); }), "");
 }
 
 // A state is for the model that began it; what is refused leaves it as it was.

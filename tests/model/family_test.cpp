@@ -1,7 +1,13 @@
 // Every family at a small size: its derivative against differences, and the same bits for any number of threads and any
 // company in the batch, forward and backward. A new family joins by one line.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "eigenformer/model/bert.hpp"
@@ -9,6 +15,7 @@
 #include "eigenformer/model/heads.hpp"
 #include "eigenformer/model/t5.hpp"
 #include "eigenformer/op/cross_entropy.hpp"
+#include "support/error.hpp"
 #include "support/gradient_check.hpp"
 
 namespace eigenformer::test {
@@ -146,9 +153,148 @@ void check_cached(const Model& model) {
   next({66, 3, 17});
 }
 
+template <class T, int Rank>
+bool finite(ConstView<T, Rank> x) {
+  return std::all_of(x.data(), x.data() + x.size(), [](T value) { return std::isfinite(value); });
+}
+
+/// Numbers, lists and shapes that a caller may get wrong; the same on every run.
+class Strange {
+ public:
+  explicit Strange(std::uint64_t seed) : random_(seed, 0) {}
+
+  Index below(Index count) { return static_cast<Index>(random_.uniform() * static_cast<double>(count)); }
+  bool one_in(Index count) { return below(count) == 0; }
+  /// Mostly in 0…limit.
+  Index number(Index limit) {
+    constexpr Index most = (std::numeric_limits<Index>::max)();
+    constexpr Index others[] = {-1, 1, 79, 80, 81, 100000, most / 2, most - 3, most, -most - 1, Index{1} << 31, Index{1} << (sizeof(Index) * 6 - 3)};
+    return one_in(8) ? others[below(std::size(others))] : below(limit + 1);
+  }
+  /// Mostly so many.
+  Index count(Index usual) { return one_in(10) ? below(usual + 3) : usual; }
+  std::vector<Index> numbers(Index usual, Index limit) {
+    std::vector<Index> list(static_cast<std::size_t>(count(usual)));
+    for (Index& number : list) number = this->number(limit);
+    return list;
+  }
+  Tensor<Id, 2> ids(Index rows, Index columns) {
+    Tensor<Id, 2> list(Shape{rows, columns});
+    for (Index i = 0; i < list.size(); ++i) list.data()[i] = static_cast<Id>(one_in(200) ? number(1) : below(family_vocabulary));
+    return list;
+  }
+
+ private:
+  RandomSequence random_;
+};
+
+/// A call of which every part may be absent, of the wrong size, or full of wrong numbers; logits or hidden states.
+template <class Model>
+ConstView<typename Model::T, 3> call_strangely(Context& ctx, const Model& model, Strange& any) {
+  const Index batch = any.below(4), tokens = any.below(6);
+  const auto ids = any.ids(batch, tokens), types = any.ids(any.count(batch), tokens), target = any.ids(any.count(batch), any.below(6));
+  const auto lengths = any.numbers(batch, tokens), target_lengths = any.numbers(batch, target.extent(1)), prefixes = any.numbers(batch, tokens);
+  Tensor<Index, 2> given(Shape{any.count(batch), any.count(tokens)});
+  for (Index i = 0; i < given.size(); ++i) given.data()[i] = any.number(79);
+  Tensor<bool, 2> allowed(Shape{any.count(tokens), any.count(tokens)});
+  for (Index i = 0; i < allowed.size(); ++i) allowed.data()[i] = any.one_in(2);
+  const auto maybe = [&](auto x, Index chance) { return any.one_in(chance) ? x : decltype(x)(); };
+  const ConstView<Id, 2> some_ids = any.one_in(30) ? ConstView<Id, 2>() : ids.view(), some_target = any.one_in(30) ? ConstView<Id, 2>() : target.view();
+  const auto some_lengths = maybe(ConstView<Index, 1>(lengths), 2), some_target_lengths = maybe(ConstView<Index, 1>(target_lengths), 2);
+  const Positions positions{.first = any.one_in(3) ? any.number(70) : 0, .given = maybe(given.view(), 3)};
+  if constexpr (requires { model.hidden(ctx, {}); }) {
+    Allowed further;
+    if (any.one_in(4)) further = allowed.view();
+    return model(ctx, {.ids = some_ids, .lengths = some_lengths, .positions = positions, .prefixes = maybe(ConstView<Index, 1>(prefixes), 3), .allowed = further});
+  } else if constexpr (requires { model.pool(ctx, {}); }) {
+    return model(ctx, {.ids = some_ids, .types = maybe(types.view(), 8), .lengths = some_lengths, .positions = positions});
+  } else {
+    return model(ctx, {.source = some_ids, .source_lengths = some_lengths, .target = some_target, .target_lengths = some_target_lengths});
+  }
+}
+
+/// Whatever the numbers are: finite results and gradients, or an Error after which all is as before.
+template <class Model>
+void check_strange_calls(const Model& model) {
+  Strange any(1);
+  Model gradient = zeros_like(model);
+  Context ctx;
+  Tape tape;
+  const Batch good(2, 4);
+  const Tensor<typename Model::T, 3> expected(run_family(ctx, model, good));
+  int worked = 0, refused = 0;
+  for (int round = 0; round < 400; ++round) {
+    ctx.reset();
+    ctx.tape = any.one_in(4) ? &tape : nullptr;
+    tape.forget();
+    tape.watch(model, gradient, Tape::Start::overwrite);
+    try {
+      const auto y = call_strangely(ctx, model, any);
+      ASSERT_TRUE(finite(y)) << "round " << round;
+      if (ctx.tape && y.size() > 0) {
+        Tensor<typename Model::T, 3> slope(y.shape());
+        std::fill_n(slope.data(), slope.size(), 1);
+        backward(ctx, y, slope);
+        walk([&](const std::string& path, const Leaf&, const auto& part) { EXPECT_TRUE(finite(part.view())) << path << " in round " << round; }, std::as_const(gradient));
+      }
+      ++worked;
+    } catch (const Error&) {
+      ++refused;
+    }
+    if (round % 40 == 0) {
+      EXPECT_TRUE(identical(run_family(ctx, model, good), expected.view()));
+    }
+  }
+  EXPECT_GT(worked, 50);
+  EXPECT_GT(refused, 50);
+}
+
+/// The same from a state, which is as it was after an Error.
+template <class Model>
+void check_strange_steps(const Model& model) {
+  Strange any(2);
+  Context ctx;
+  int worked = 0, refused = 0;
+  for (int round = 0; round < 60; ++round) {
+    ctx.reset();
+    try {
+      const Index sequences = any.below(4);
+      const auto source = any.ids(sequences, any.below(6));
+      const auto lengths = any.numbers(sequences, source.extent(1));
+      auto state = [&] {
+        if constexpr (requires { model.start(); }) return model.start(any.one_in(10) ? -any.below(5) : sequences);
+        else return model.start(ctx, source, any.one_in(2) ? ConstView<Index, 1>(lengths) : ConstView<Index, 1>());
+      }();
+      for (int step = 0; step < 8; ++step) {
+        const auto counts = any.numbers(state.sequences(), any.one_in(5) ? 40 : 3);
+        Index total = 0;
+        for (const Index count : counts) total += std::clamp(count, Index{0}, Index{50});
+        const auto ids = any.ids(1, any.count(total));
+        std::vector<Index> before;
+        for (Index s = 0; s < state.sequences(); ++s) before.push_back(state.length(s));
+        try {
+          const NextTokens tokens{{ids.data(), static_cast<std::size_t>(ids.size())}, counts};
+          const bool good = any.one_in(3) ? finite(model.next_logits(ctx, tokens, state)) : finite(model.hidden(ctx, tokens, state));
+          ASSERT_TRUE(good) << "step " << step << " of round " << round;
+          for (std::size_t s = 0; s < counts.size(); ++s) ASSERT_EQ(state.length(static_cast<Index>(s)), before[s] + counts[s]);
+          ++worked;
+          if (any.one_in(3)) state.select(any.numbers(any.below(4), state.sequences() - 1));
+        } catch (const Error&) {
+          ++refused;
+          ASSERT_EQ(state.sequences(), static_cast<Index>(before.size()));
+        }
+      }
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(worked, 50);
+  EXPECT_GT(refused, 50);
+}
+
 struct Family {
   std::string name;
-  std::function<void()> check_gradient, check_threads, check_cache, check_batch;
+  std::function<void()> check_gradient, check_threads, check_cache, check_batch, check_strange;
 
   friend void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
 };
@@ -192,6 +338,12 @@ Family family_of(std::string name, Config config, std::vector<std::string> const
               const auto alone = run_family(ctx, model, Batch(batch, b));
               EXPECT_TRUE(identical(together[b].slice(0, 0, batch.lengths(b)), alone[0])) << "sequence " << b;
             }
+          },
+          [=] {
+            Model<float> model(config);
+            randomize(model, 1);
+            check_strange_calls(model);
+            if constexpr (requires { typename Model<float>::State; }) check_strange_steps(model);
           }};
 }
 
@@ -293,6 +445,22 @@ TEST(RotaryPadding, IsHarmless) {
   }
 }
 
+// The lengths are read before attention sees them.
+TEST(RotaryPadding, StrangeLengthsAreErrors) {
+  for (const auto& scaling : {decltype(RotaryConfig::scaling)(DynamicNtkScaling{4, 8}), decltype(RotaryConfig::scaling)(LongScaling{{1, 1}, {2, 3}, 8, 32})}) {
+    Llama<float> model(small_llama([&](auto& c) { c.rotary.scaling = scaling; }));
+    randomize(model, 1);
+    const auto ids = random_ids(Shape{2, 16}, 0, family_vocabulary, 4);
+    Context ctx;
+    const auto refused = [&](std::vector<Index> lengths) { return error_of([&] { model(ctx, {.ids = ids, .lengths = lengths}); }); };
+    EXPECT_EQ(refused({2, 100000}), "[rotary] key length 100000 of sequence 1 is not in 0…16");
+    EXPECT_EQ(refused({2}), "[rotary] 1 key lengths for a batch of 2");
+    EXPECT_EQ(refused({2, Index{1} << (sizeof(Index) * 6 - 3)}).substr(0, 21), "[rotary] key length 3");
+    EXPECT_EQ(refused({}), "[rotary] 0 key lengths for a batch of 2");
+    check_strange_calls(model);
+  }
+}
+
 /// Prompts of 3 and 5 tokens, then three steps: their tokens stand at 0, 1, 2, then 3, 4, 5, and at 0 … 4, then 5, 6, 7.
 template <class Model>
 void expect_own_positions(const LanguageModelConfig& config) {
@@ -335,6 +503,7 @@ TEST_P(EveryFamily, DerivativeMatchesDifferences) { GetParam().check_gradient();
 TEST_P(EveryFamily, SameBitsOnAnyThreads) { GetParam().check_threads(); }
 TEST_P(EveryFamily, SameBitsFromACache) { GetParam().check_cache(); }
 TEST_P(EveryFamily, SameBitsInAnyBatch) { GetParam().check_batch(); }
+TEST_P(EveryFamily, StrangeInputsAreErrors) { GetParam().check_strange(); }
 
 // clang-format off
 INSTANTIATE_TEST_SUITE_P(, EveryFamily, testing::Values(

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,16 @@ TEST_F(BadInput, IdsOutsideTheTable) {
 TEST_F(BadInput, PositionsBeforeTheBeginning) {
   const Tensor3 x(Shape{1, 2, 4});
   expect_refused([&] { op::add_sinusoid(ctx, x.view(), {.first = -3}, 10000); }, "[sinusoid] position -3 is negative");
+}
+
+TEST_F(BadInput, PositionsPastTheEnd) {
+  constexpr Index last = (std::numeric_limits<Index>::max)();
+  const Tensor3 x(Shape{1, 2, 4});
+  expect_refused([&] { op::add_sinusoid(ctx, x.view(), {.first = last - 1}, 10000); },
+                 "[sinusoid] positions from " + std::to_string(last - 1) + " on are too many for 2 tokens");
+  const std::vector<Index> given{0, last};
+  expect_refused([&] { op::add_sinusoid(ctx, x.view(), {.given = {given.data(), {1, 2}}}, 10000); },
+                 "[sinusoid] position " + std::to_string(last) + " of token 1 in sequence 0 is negative, or too large");
 }
 
 TEST_F(BadInput, WidthsThatDoNotFitAWeight) {

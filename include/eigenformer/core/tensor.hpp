@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <stdexcept>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -22,9 +24,25 @@ namespace eigenformer {
 /// Everything we allocate starts on a cache line, whatever instruction set the translation unit is compiled for.
 inline constexpr std::size_t alignment = 64;
 
-/// Large blocks ask for huge pages, where the system has them: weights are read front to back, over and over.
+namespace detail {
+
+/// Runs f, which makes the standard library get memory for `count` items, as an Error if there is none.
+template <class F>
+auto with_memory(std::string_view place, Index count, std::string_view items, F&& f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {
+  }
+  fail(place, "there is no memory for ", count, " ", items);
+}
+
+}  // namespace detail
+
+/// Large blocks ask for huge pages, where the system has them: weights are read front to back, over and over. Error if there is
+/// no memory.
 inline void* aligned_allocate(std::size_t bytes) {
-  void* const memory = ::operator new(bytes, std::align_val_t{alignment});
+  void* const memory = detail::with_memory("memory", static_cast<Index>(bytes), "bytes", [&] { return ::operator new(bytes, std::align_val_t{alignment}); });
 #ifdef MADV_HUGEPAGE
   constexpr std::size_t huge = std::size_t{2} << 20;
   if (bytes < 2 * huge) return memory;
@@ -34,6 +52,13 @@ inline void* aligned_allocate(std::size_t bytes) {
   return memory;
 }
 inline void aligned_deallocate(void* memory) { ::operator delete(memory, std::align_val_t{alignment}); }
+
+/// Throws unless the system could give memory for `count` items of so many bytes each: to be asked before many are made one by one.
+inline void require_memory(std::string_view place, Index count, Index bytes) {
+  bytes = (std::max)(bytes, Index{1});
+  require(checked_count(Shape{count}, bytes) >= 0, place, "there is no memory for ", count, " times ", bytes, " bytes");
+  aligned_deallocate(aligned_allocate(static_cast<std::size_t>(count * bytes)));
+}
 
 /// A contiguous array that owns its memory; copies are deep, new elements are zero.
 template <class T, int Rank>

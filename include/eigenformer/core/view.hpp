@@ -50,17 +50,18 @@ class View {
   /// Strided, in elements; the last stride is 1.
   constexpr View(T* data, Shape<Rank> shape, Shape<Rank> strides) : data_(data), shape_(shape), strides_(strides) {}
 
-  /// The elements of a std::vector, std::array or std::span, as one axis.
+  /// The elements of a std::vector, std::array or std::span, as one axis. An empty one is given all the same, though it may have
+  /// no address.
   template <class Range>
     requires(Rank == 1 && std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
              std::convertible_to<std::remove_reference_t<std::ranges::range_reference_t<Range>> (*)[], T (*)[]>)
-  constexpr View(Range&& range) : View(std::ranges::data(range), Shape<1>{static_cast<Index>(std::ranges::size(range))}) {}
+  constexpr View(Range&& range) : View(std::ranges::empty(range) ? &nothing_ : std::ranges::data(range), Shape<1>{static_cast<Index>(std::ranges::size(range))}) {}
 
   /// A row-major Eigen matrix, map, reference or block, without a copy.
   template <class Matrix>
     requires(Rank == 2 && RowMajorMatrix<std::remove_cvref_t<Matrix>> &&
              std::convertible_to<std::remove_pointer_t<decltype(std::declval<Matrix&>().data())> (*)[], T (*)[]>)
-  View(Matrix&& matrix) : View(matrix.data(), Shape<2>{matrix.rows(), matrix.cols()}, Shape<2>{matrix.outerStride(), 1}) {}
+  View(Matrix&& matrix) : View(matrix.size() == 0 ? &nothing_ : matrix.data(), Shape<2>{matrix.rows(), matrix.cols()}, Shape<2>{matrix.outerStride(), 1}) {}
 
   constexpr operator View<const T, Rank>() const
     requires(!std::is_const_v<T>)
@@ -167,6 +168,8 @@ class View {
   }
 
  private:
+  static inline Value nothing_{};  // the address of what is empty
+
   T* data_ = nullptr;
   Shape<Rank> shape_{};
   Shape<Rank> strides_{};
@@ -175,5 +178,11 @@ class View {
 /// What a value is once it has been computed: nobody writes to it any more.
 template <class T, int Rank>
 using ConstView = View<const T, Rank>;
+
+/// Whether a view was given. An empty one may have no address, as that of an empty std::vector; one without any extents was not.
+template <class T, int Rank>
+constexpr bool is_given(View<T, Rank> x) {
+  return x || x.shape() != Shape<Rank>{};
+}
 
 }  // namespace eigenformer

@@ -37,8 +37,8 @@ struct Mask {
   ConstView<Index, 1> prefixes{};       ///< (B) keys that every query sees although the mask is causal (Raffel et al. 2020)
   Allowed allowed{};
 
-  /// Throws unless it fits (B, H, N, M).
-  void check(std::string_view place, Index batch, Index heads, Index queries, Index keys) const {
+  /// Throws unless the lengths and prefixes fit B sequences of N queries and M keys.
+  void check_lengths(std::string_view place, Index batch, Index queries, Index keys) const {
     const auto lengths = [&](ConstView<Index, 1> given, Index limit, std::string_view what) {
       if (!given) return;
       require(given.size() == batch, place, given.size(), " ", what, " lengths for a batch of ", batch);
@@ -48,6 +48,11 @@ struct Mask {
     lengths(key_lengths, keys, "key");
     lengths(query_lengths, queries, "query");
     lengths(prefixes, keys, "prefix");
+  }
+
+  /// Throws unless it fits (B, H, N, M).
+  void check(std::string_view place, Index batch, Index heads, Index queries, Index keys) const {
+    check_lengths(place, batch, queries, keys);
     require(window >= 0, place, "a window of ", window, " tokens makes no sense");
     require(window == 0 || !prefixes, place, "a window and prefixes exclude each other");
     if (!allowed.view) return;

@@ -98,7 +98,7 @@ struct LanguageModel {
     const Positions positions = state.positions(ctx, tokens);
     AttentionCall<T> attention = state.call(tokens);
     position.attend(ctx, 1, count, positions, attention);
-    return through(ctx, {tokens.ids.data(), Shape{Index{1}, count}}, positions, attention);
+    return through(ctx, ConstView<Id, 1>(tokens.ids).reshape(Shape{Index{1}, count}), positions, attention);
   }
 
   /// The next tokens, at least one of every sequence → logits (sequences, V) of the token after each sequence's last.
@@ -110,6 +110,7 @@ struct LanguageModel {
   /// ids (B, N) → hidden states (B, N, D)
   ConstView<T, 3> hidden(Context& ctx, const LanguageModelCall& call) const {
     require_initialized(*this, "language_model");
+    require(is_given(call.ids), "language_model", "no ids are given");
     const Index batch = call.ids.extent(0), tokens = call.ids.extent(1);
     AttentionCall<T> attention{.mask = {.causal = true, .key_lengths = call.lengths, .query_lengths = call.lengths, .prefixes = call.prefixes, .allowed = call.allowed}};
     position.attend(ctx, batch, tokens, call.positions, attention);

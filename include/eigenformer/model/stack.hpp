@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "eigenformer/block/decoder_block.hpp"
@@ -33,7 +35,20 @@ struct Stack {
 
   explicit Stack(const StackConfig& config) {
     require_range("stack", "layers", config.layers, 0, most_layers);
-    for (Index i = 0; i < config.layers; ++i) blocks.emplace_back(config.vary ? config.vary(i, config.block) : config.block);
+    detail::with_memory("stack", config.layers, "layers", [&] { blocks.reserve(static_cast<std::size_t>(config.layers)); });
+    for (Index i = 0; i < config.layers; ++i) {
+      blocks.emplace_back(config.vary ? config.vary(i, config.block) : config.block);
+      if (i == 0) {
+        Index bytes = 0;
+        walk(
+            [&](const Leaf&, const auto& tensor) {
+              using Value = typename std::remove_cvref_t<decltype(tensor)>::Value;
+              if constexpr (!std::is_same_v<Value, NoValue>) bytes += tensor.size() * static_cast<Index>(sizeof(Value));
+            },
+            std::as_const(blocks[0]));
+        require_memory("stack", config.layers - 1, bytes);
+      }
+    }
     if (config.final_norm.value_or(Block::needs_final_norm)) norm.emplace(config.block.residual().template norm<Norm>());
   }
 

@@ -28,6 +28,7 @@ namespace op {
 /// logits (B, N, V), targets (B, N) in [0, V) or `ignore`
 template <class T>
 Loss cross_entropy(Context& ctx, ConstView<T, 3> logits, ConstView<Id, 2> targets, const CrossEntropyConfig& config = {}) {
+  require(is_given(targets), "cross_entropy", "no targets are given");
   require(logits.extent(0) == targets.extent(0) && logits.extent(1) == targets.extent(1), "cross_entropy", "targets ",
           targets.shape(), " do not fit logits ", logits.shape());
   require(config.smoothing >= 0 && config.smoothing < 1, "cross_entropy", "smoothing ", config.smoothing, " is not in [0, 1)");

@@ -13,6 +13,7 @@ namespace eigenformer::op {
 /// Throws unless every id is in [0, vocabulary).
 template <int Rank>
 void check_ids(std::string_view place, ConstView<Id, Rank> ids, Index vocabulary) {
+  require(is_given(ids), place, "no ids are given");
   const auto flat = ids.flat();
   for (Index i = 0; i < flat.extent(0); ++i)
     for (Index j = 0; j < flat.extent(1); ++j)
@@ -39,7 +40,7 @@ ConstView<T, 3> add_sinusoid(Context& ctx, ConstView<T, 3> x, const Positions& p
   positions.check("sinusoid", x.extent(0), x.extent(1));
   require(x.row_stride() >= 0, "sinusoid", "the rows of ", x.shape(), " are not equally far apart");
   const View<T, 3> y = ctx.output<T>(x.shape());
-  kernel::sinusoid_forward(ctx.threads, x, positions, base, y, layout);
+  if (y.size() > 0) kernel::sinusoid_forward(ctx.threads, x, positions, base, y, layout);
   ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {
     kernel::dropout_backward(back.threads, dy.flat(), {}, back.gradient(x).flat());
   });

@@ -1,6 +1,8 @@
 // Learned biases of distances, from buckets.
 #pragma once
 
+#include <limits>
+
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/kernel/relative.hpp"
 
@@ -21,6 +23,7 @@ namespace op {
 template <class T>
 DistanceBias<T> spread_buckets(Context& ctx, ConstView<T, 2> table, const RelativeBuckets& buckets, Index keys) {
   buckets.check();
+  require(keys <= (std::numeric_limits<Index>::max)() / 2, "relative", "there are no distances between ", keys, " tokens");
   require(table.extent(0) == buckets.count, "relative", "a table of ", table.shape(), " has not ", buckets.count, " buckets");
   const Index before = keys > 0 ? keys - 1 : 0;
   const View<T, 2> bias = ctx.output<T>(Shape{table.extent(1), 2 * before + 1});

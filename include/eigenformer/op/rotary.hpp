@@ -1,6 +1,9 @@
 // Rotary positions of queries and keys.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/kernel/rotary.hpp"
 
@@ -13,7 +16,7 @@ template <class T>
 RotaryTable<T> rotary_table(Context& ctx, const std::vector<double>& frequencies, double factor, RotaryLayout layout, Index batch, Index tokens,
                             const Positions& positions) {
   positions.check("rotary", batch, tokens);
-  const Shape<3> shape{positions.shared() ? 1 : batch, tokens, static_cast<Index>(frequencies.size())};
+  const Shape<3> shape{positions.shared() ? (std::min)(batch, Index{1}) : batch, tokens, static_cast<Index>(frequencies.size())};
   const auto cosine = ctx.arena.allocate<T>(shape), sine = ctx.arena.allocate<T>(shape);
   kernel::rotary_table<T>(ctx.threads, frequencies, factor, positions, cosine, sine);
   return {cosine, sine, layout};

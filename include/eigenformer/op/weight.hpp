@@ -1,8 +1,12 @@
 // Weight: a matrix (Out, In) that may also keep itself repacked for products.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -13,7 +17,9 @@
 
 namespace eigenformer {
 
-/// A Tensor<T, 2> with a packed copy, made by pack() and dropped by any access that could change an element.
+/// A Tensor<T, 2> with a packed copy, made by pack() and dropped by any access that could change an element. A view from before
+/// pack() can still change them: products find that out and throw, in debug builds for any element, else by a sample of them, which
+/// a step of training or a file that is loaded does not escape.
 template <Real T>
 class Weight {
  public:
@@ -45,12 +51,19 @@ class Weight {
     kernel::pack_panels_transposed<T>(threads, std::as_const(*this).view(), to.get());
     packed_ = std::move(to);
     panel_width_ = Width;
+    sampled_ = fingerprint(sample());
+#ifndef NDEBUG
+    whole_ = fingerprint(1);
+#else
+    whole_.reset();
+#endif
   }
 
   /// The packed copy; without data unless pack() made it, in code with the same registers as the caller's. A template,
   /// so that the linker keeps one for each register width.
   template <Index Width = kernel::Tile<T>::width>
   kernel::Panels<T> panels() const {
+    if (packed_) check_unchanged();
     return {panel_width_ == Width ? packed_.get() : nullptr, extent(1), extent(0)};
   }
 
@@ -60,8 +73,29 @@ class Weight {
     return tensor_;
   }
 
+  void check_unchanged() const {
+    bool same = fingerprint(sample()) == sampled_;
+#ifndef NDEBUG
+    same = same && (!whole_ || fingerprint(1) == *whole_);
+#endif
+    require(same, "weight", "elements of ", shape(), " were changed through a view from before pack(): pack again");
+  }
+  Index sample() const { return (std::max)(size() / 16, Index{1}); }
+  /// Of every so many-th element.
+  std::uint64_t fingerprint(Index step) const {
+    std::uint64_t print = 0;
+    for (Index i = 0; i < size(); i += step) {
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, tensor_.data() + i, sizeof(T));
+      print = (print + bits) * 0x9e3779b97f4a7c15u;
+    }
+    return print;
+  }
+
   Tensor<T, 2> tensor_;
   std::shared_ptr<const T> packed_;
+  std::uint64_t sampled_ = 0;
+  std::optional<std::uint64_t> whole_{};
   Index panel_width_ = 0;
 };
 

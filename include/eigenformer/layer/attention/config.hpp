@@ -99,6 +99,7 @@ struct AttentionCall {
   /// Tokens of the longest sequence, those of x included.
   Index longest() const {
     Index most = 0;
+    require(static_cast<Index>(counts.size()) == caches->sequences(), "attention", "tokens of ", counts.size(), " sequences, but there are caches of ", caches->sequences());
     for (std::size_t s = 0; s < counts.size(); ++s) most = (std::max)(most, caches->length(static_cast<Index>(s)) + (filled ? 0 : counts[s]));
     return most;
   }

@@ -26,7 +26,7 @@ class KvCache {
   KvCache(Index sequences, Index key_heads, Index head_width) : heads_(key_heads), width_(head_width) {
     require(sequences >= 0 && sequences <= most_sequences, "kv_cache", "cannot keep ", sequences, " sequences");
     require(key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", key_heads, " heads of width ", head_width);
-    sequences_.resize(static_cast<std::size_t>(sequences));
+    detail::with_memory("kv_cache", sequences, "sequences", [&] { sequences_.resize(static_cast<std::size_t>(sequences)); });
   }
   KvCache(const KvCache& other)  // blocks for later use are each one's own
       : sequences_(other.sequences_), heads_(other.heads_), width_(other.width_), panel_width_(other.panel_width_), reserved_(other.reserved_) {}
@@ -96,7 +96,10 @@ class KvCache {
     require(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "tokens of ", counts.size(), " sequences, but there are ", sequences());
     require(keys.shape() == values.shape() && keys.extent(0) == 1, "kv_cache", "keys ", keys.shape(), " and values ", values.shape(), " do not fit");
     Index total = 0;
-    for (const Index count : counts) total += count;
+    for (const Index count : counts) {
+      require(count >= 0 && count <= keys.extent(1) - total, "kv_cache", "counts of tokens that do not add up to those of keys ", keys.shape());
+      total += count;
+    }
     require(total == keys.extent(1), "kv_cache", total, " tokens of all sequences, but keys ", keys.shape());
     require(heads == heads_ && width == width_, "kv_cache", "keys ", keys.shape(), " do not fit a cache of ", heads_, " heads of width ", width_);
     check_width<Width>();
@@ -133,6 +136,7 @@ class KvCache {
   template <Index Width = kernel::Tile<T>::width>
   ConstView<typename kernel::CachedAttentionInputs<T>::Sequence, 1> view(Context& ctx, std::span<const Index> counts) const {
     require(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "queries of ", counts.size(), " sequences, but there are ", sequences());
+    for (const Index count : counts) require(count >= 0, "kv_cache", "cannot have ", count, " queries");
     check_width<Width>();
     const auto list = ctx.arena.allocate<typename kernel::CachedAttentionInputs<T>::Sequence>(Shape{sequences()});
     Index first = 0;

@@ -21,9 +21,10 @@ struct Relative : NoPosition<T> {
 
   static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding, Decay::yes}, m.weight...); }
 
-  void attend(Context& ctx, Index, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
+  void attend(Context& ctx, Index batch, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
+    positions.check("relative", batch, tokens);
     require(positions.shared() || call.caches, "relative", "explicit positions are not supported: distances are those of tokens");
-    call.bias = op::spread_buckets<T>(ctx, weight, buckets, call.caches ? call.longest() : positions.first + tokens);
+    call.bias = op::spread_buckets<T>(ctx, weight, buckets, call.caches ? call.longest() : batch > 0 ? tokens : 0);
   }
 };
 

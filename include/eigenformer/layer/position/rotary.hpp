@@ -179,6 +179,7 @@ struct Rotary : NoPosition<T> {
       return;
     }
     // Every sequence has its own length, padding not counted, and so its own frequencies.
+    call.mask.check_lengths("rotary", batch, tokens, tokens);
     require(!call.caches, "rotary", "frequencies that depend on the length do not go with keys from a cache");
     const Shape<3> shape{batch, tokens, static_cast<Index>(frequencies.values.size())};
     const auto cosine = ctx.arena.allocate<T>(shape), sine = ctx.arena.allocate<T>(shape);
