@@ -3,10 +3,12 @@
 
 #include <atomic>
 #include <functional>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "eigenformer/model/encoder_decoder.hpp"
+#include "eigenformer/op/weight.hpp"
 #include "eigenformer/train/trainer.hpp"
 #include "support/tensors.hpp"
 
@@ -123,6 +125,22 @@ TEST_F(Bits, AreTheSameWhenTheContextIsUsedAgain) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(identical(model(ctx, call()), expected));
     ctx.reset();
+  }
+}
+
+// A const model may be used by several threads of a program at once, each with a context of its own.
+TEST_F(Bits, AreTheSameWhenTheModelIsShared) {
+  const auto expected = logits(Threads());
+  for (const bool packed : {false, true}) {
+    if (packed) pack(Threads(), model);
+    std::vector<Tensor<float, 3>> results(3);
+    std::vector<std::thread> users;
+    for (auto& result : results)
+      users.emplace_back([&result, this] {
+        for (int i = 0; i < 3; ++i) result = logits(Threads(2));
+      });
+    for (auto& user : users) user.join();
+    for (const auto& result : results) EXPECT_TRUE(identical(result, expected)) << packed;
   }
 }
 
