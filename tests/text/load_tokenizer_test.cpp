@@ -136,7 +136,10 @@ TEST_F(VocabularyAndMergesTest, AddedPiecesOfEachFile) {
 
   const auto refusal = [&](const std::string& name, const std::string& text) { return error_of([&] { load({{name, text}}); }); };
   expect_contains(refusal("tokenizer_config.json", R"({"added_tokens_decoder":{"x":{"content":"a"}}})"), "its key must be an id");
-  expect_contains(refusal("tokenizer_config.json", R"({"added_tokens_decoder":{"5":{"content":"<t>"}}})"), "two pieces have the id 5");
+  // Ids that are another's, or disagree with the vocabulary: transformers counts on, and believes the vocabulary.
+  const auto taken =
+      load({{"tokenizer_config.json", R"({"added_tokens_decoder":{"5":{"content":"<t>"},"7":{"content":"<|endoftext|>"}}})"}});
+  EXPECT_EQ(taken->encode("<|endoftext|><t>"), (Ids{257, 258}));
   expect_contains(refusal("added_tokens.json", R"({"<t>":-1})"), "added_tokens.json: \"<t>\" is -1: it must be a whole number");
   expect_contains(refusal("added_tokens.json", R"({"":300})"), "it must not be empty");
   expect_contains(refusal("special_tokens_map.json", R"({"pad_token":{"content":"x","single_word":true}})"), "words around it");
@@ -351,6 +354,32 @@ TEST_F(LoadSentencePieceTest, MarianNumbersItsPiecesItself) {
   expect_contains(error_of([&] { load_tokenizer(folder / ""); }), "there is no </s> or no <unk> in the vocabulary");
   replace_file(folder / "source.spm", "no model");
   expect_contains(error_of([&] { load_tokenizer(folder / ""); }), "source.spm: this is no SentencePiece model");
+}
+#endif
+
+#if defined(EIGENFORMER_HAS_BYTE_PAIR_TOKENIZER)
+TEST_F(VocabularyAndMergesTest, AnyChangeOfAByteBesideTheVocabulary) {  // is an Error, or a tokenizer that works
+  std::map<std::string, std::string> files{
+      {"config.json", R"({"model_type":"qwen3","tokenizer_class":"GPT2Tokenizer"})"},
+      {"tokenizer_config.json",
+       R"({"tokenizer_class":"Qwen2Tokenizer","add_bos_token":true,"bos_token":"<s>","extra_ids":9,"pad_token":null})"},
+      {"special_tokens_map.json", R"({"unk_token":{"content":"<u>","lstrip":true},"eos_token":"","extra_special_tokens":["<e>"]})"},
+      {"added_tokens.json", R"({"<t>":258,"<s>":257})"}};
+  RandomSequence random(12);
+  const std::string likely = "\"\\{}[]:,0-9.eanul tfr\xc3\xff ";
+  int valid = 0;
+  for (auto& [name, text] : files)
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      const char original = std::exchange(text[at], likely[static_cast<std::size_t>(random.below(static_cast<Index>(likely.size())))]);
+      try {
+        const auto tokenizer = load(files, {});
+        expect_streams(*tokenizer, tokenizer->encode("ab <t><u>"));
+        ++valid;
+      } catch (const Error&) {
+      }
+      text[at] = original;
+    }
+  EXPECT_GT(valid, 100);
 }
 #endif
 

@@ -18,7 +18,7 @@ namespace eigenformer {
 /// Found in a text as it is spelled, whatever stands beside it.
 struct AddedPiece {
   std::string text;
-  std::optional<Id> id{};                          ///< none: the vocabulary's, or else the next after all others
+  std::optional<Id> id{};                          ///< none, or another's: the vocabulary's, or else the next after all others
   bool special = false;                            ///< stands for no text
   bool normalized = false;                         ///< looked for in the normalized text, after the others
   bool strips_left = false, strips_right = false;  ///< takes the white space beside it along

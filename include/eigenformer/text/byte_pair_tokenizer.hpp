@@ -33,7 +33,7 @@ struct BytePairConfig {
   std::optional<std::string> begin{}, end{};  ///< the pieces that mark the begin and the end of a text
   bool add_begin = false, add_end = false;    ///< encode() puts them around a text
   std::vector<std::string> special{};         ///< pieces of the vocabulary that stand for no text and are found before all others
-  std::vector<AddedPiece> added{};            ///< pieces that the vocabulary may lack, beside those of tokenizer.json
+  std::vector<AddedPiece> added{};            ///< pieces that the vocabulary may lack; the ids of those that it has are its own
   // For vocab.json with merges.txt, which do not tell:
   BytePairWords words = BytePairWords::gpt2;
   bool prefix_space = false;  ///< a text begins with a space, or gets one
@@ -125,7 +125,7 @@ class BytePairTokenizer : public Tokenizer {
     };
     const auto add_found = [&](AddedPiece piece) {
       check(!piece.text.empty(), vocabulary, "an added piece is empty");
-      const Id id = piece.id ? *piece.id : find(piece.text).value_or(size_);
+      const Id id = piece.id.value();
       if (!ids_.contains(piece.text)) add(added_ids_, piece.text, id, piece.text);
       check(find(piece.text) == id, vocabulary, "the piece ", detail::shown(piece.text), " has two ids");
       if (piece.special) pieces_[id].clear();
@@ -133,8 +133,12 @@ class BytePairTokenizer : public Tokenizer {
       if (piece.normalized && files.composes) piece.text = detail::compose(piece.text);
       (piece.normalized ? normalized_ : verbatim_).add(std::move(piece), id);
     };
-    for (const auto* const pieces : {&std::as_const(files.added), &config.added})
-      for (const AddedPiece& piece : *pieces) add_found(piece);
+    for (const AddedPiece& piece : files.added) add_found(piece);
+    for (AddedPiece piece : config.added) {
+      if (const std::optional<Id> id = find(piece.text)) piece.id = id;
+      else if (!piece.id || pieces_.contains(*piece.id)) piece.id = size_;
+      add_found(std::move(piece));
+    }
     for (const std::string& piece : config.special) {
       check(!piece.empty(), vocabulary, "a special piece is empty");
       add_found({.text = piece, .id = known(piece, "special"), .special = true});

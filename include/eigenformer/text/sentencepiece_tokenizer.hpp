@@ -58,9 +58,9 @@ std::vector<T> encode_with(const sentencepiece::SentencePieceProcessor& processo
 struct SentencePieceConfig {
   bool begin = false, end = false;                        ///< encode() puts these marks around a text: LLaMA 1 and 2 want `begin`, T5 `end`
   std::optional<std::string> begin_piece{}, end_piece{};  ///< instead of the model's own
-  std::vector<AddedPiece> added{};                        ///< found in a text before the model sees it
-  bool find_marks = false;   ///< the model's marks, such as <s>, are found in a text too; else they are letters there
-  bool prefix_once = false;  ///< the space that the model puts before a text is not put behind added pieces
+  std::vector<AddedPiece> added{};  ///< found in a text before the model sees it; their ids may be those of unused pieces
+  bool find_marks = false;          ///< the model's marks, such as <s>, are found in a text too; else they are letters there
+  bool prefix_once = false;         ///< the space that the model puts before a text is not put behind added pieces
 };
 
 /// Ids and text are the library's, but for bytes that are no UTF-8: here a broken character is one U+FFFD, there each of its
@@ -144,11 +144,8 @@ class SentencePieceTokenizer : public Tokenizer {
     const auto add = [&](const AddedPiece& piece) {
       check(!piece.text.empty(), "an added piece is empty");
       const std::optional<Id> known = find(piece.text);
-      const Id id = piece.id ? *piece.id : known.value_or(size_);
-      check(id >= 0 && id < std::numeric_limits<Id>::max() && known.value_or(id) == id, "the piece ", detail::shown(piece.text),
-            " has two ids");
-      check(known || (id >= processor_->GetPieceSize() && !texts_.contains(id)), "two pieces have the id ", id, ", one of them ",
-            detail::shown(piece.text));
+      const Id id = known ? *known : piece.id && !texts_.contains(*piece.id) ? *piece.id : size_;
+      check(id >= 0 && id < std::numeric_limits<Id>::max(), "the piece ", detail::shown(piece.text), " has the id ", id);
       added_ids_.emplace(piece.text, id);
       const auto text = texts_.emplace(id, piece.text).first;
       if (piece.special) text->second.clear();

@@ -166,7 +166,7 @@ class SettingsReader {
     truth("add_prefix_space", settings_.prefix_space);
     truth("legacy", settings_.legacy);
     if (const JsonValue extra = value(tokenizer_, "extra_ids"); !extra.null()) {
-      extra.check(extra.id() <= 100'000, "there are too many");
+      extra.check(extra.id() <= 10'000, "there are too many");
       settings_.extra_ids = extra.id();
     }
     read_added();
