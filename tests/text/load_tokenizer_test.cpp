@@ -141,6 +141,11 @@ TEST_F(VocabularyAndMergesTest, AddedPiecesOfEachFile) {
       load({{"tokenizer_config.json", R"({"added_tokens_decoder":{"5":{"content":"<t>"},"7":{"content":"<|endoftext|>"}}})"}});
   EXPECT_EQ(taken->encode("<|endoftext|><t>"), (Ids{257, 258}));
   expect_contains(refusal("added_tokens.json", R"({"<t>":-1})"), "added_tokens.json: \"<t>\" is -1: it must be a whole number");
+  expect_contains(refusal("tokenizer_config.json", R"({"added_tokens_decoder":{"2147483647":{"content":"<t>"}}})"),
+                  "has the id 2147483647");
+  expect_contains(refusal("tokenizer_config.json", R"({"added_tokens_decoder":{"2147483646":{"content":"<t>"}},"pad_token":"<p>"})"),
+                  "\"<p>\" has the id 2147483647");
+  expect_contains(refusal("tokenizer_config.json", R"({"extra_ids":10001})"), "extra_ids is 10001: there are too many");
   expect_contains(refusal("added_tokens.json", R"({"":300})"), "it must not be empty");
   expect_contains(refusal("special_tokens_map.json", R"({"pad_token":{"content":"x","single_word":true}})"), "words around it");
   expect_contains(refusal("tokenizer_config.json", R"({"bos_token":"<s>"})"), "the begin piece \"<s>\" is not in the vocabulary");
