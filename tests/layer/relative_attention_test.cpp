@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "eigenformer/layer/attention/transformer_xl_attention.hpp"
 #include "support/tensors.hpp"
@@ -70,5 +71,40 @@ TEST(TransformerXlAttentionLayer, IsTheFormula) {
   const auto want = layer.output(ctx, mixed.view()), got = layer(ctx, x, {.memory = memory, .mask = {.causal = true}});
   for (Index i = 0; i < want.size(); ++i) ASSERT_NEAR(got.data()[i], want.data()[i], 1e-12);
 }
+
+// A first token of NaN that only itself may see: nothing that the others give, or get back, changes by a bit.
+template <class Layer>
+void expect_hidden_token_harmless(Layer layer) {
+  constexpr Index tokens = 7, width = 6;
+  randomize(layer, 1);
+  Tensor<bool, 2> allowed(Shape{tokens, tokens});
+  for (Index i = 0; i < tokens; ++i)
+    for (Index j = 0; j < tokens; ++j) allowed(i, j) = j > 0 || i == 0;
+  auto x = random_tensor<double>(Shape{Index{1}, tokens, width}, 2);
+  const auto dy = random_tensor<double>(x.shape(), 3);
+  const auto run = [&] {
+    Tensor<double, 3> dx(x.shape());
+    Context ctx;
+    Tape tape;
+    ctx.tape = &tape;
+    tape.watch(std::as_const(x).view(), dx.view());
+    auto gradient = zeros_like(layer);
+    tape.watch(layer, gradient);
+    const auto y = layer(ctx, std::as_const(x).view(), AttentionCall<double>{.mask = {.causal = true, .allowed = allowed}});
+    backward(ctx, y, dy.view());
+    return std::pair{Tensor<double, 3>(y), dx};
+  };
+  const auto [y, dx] = run();
+  std::fill_n(x.data(), width, NAN);
+  const auto [other_y, other_dx] = run();
+  EXPECT_TRUE(std::isnan(other_y(0, 0, 0)) && std::isnan(other_dx(0, 0, 0)));
+  EXPECT_TRUE(identical(other_y.view().slice(1, 1, tokens - 1), y.view().slice(1, 1, tokens - 1)));
+  EXPECT_TRUE(identical(other_dx.view().slice(1, 1, tokens - 1), dx.view().slice(1, 1, tokens - 1)));
+}
+
+TEST(RelativeAttentionLayer, WhatIsHiddenMayBeNan) {
+  expect_hidden_token_harmless(RelativeAttention<double>(RelativeAttentionConfig{{.width = 6, .heads = 2}, 2}));
+}
+TEST(TransformerXlAttentionLayer, WhatIsHiddenMayBeNan) { expect_hidden_token_harmless(TransformerXlAttention<double>({.width = 6, .heads = 2})); }
 
 }  // namespace eigenformer::test
