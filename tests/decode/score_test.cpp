@@ -95,11 +95,13 @@ TEST(Score, OneThatFailsCostsTheOthersNothing) {
   auto model = scoring_decoder(false);
   Context ctx(Threads(2));
   const auto whole = score(ctx, model, scored_texts);
-  model.embedding.weight(9, 5) = std::nan("");
+  model.embedding.weight(2, 5) = std::nan("");
   const auto scores = score(ctx, model, scored_texts);
   for (std::size_t b = 0; b < scored_texts.size(); ++b) {
-    EXPECT_EQ(scores[b].failure, b == 3 ? "[score] the logits of token 1 of text 3 are no distribution" : "");
-    EXPECT_EQ(scores[b].log_probabilities, b == 3 ? std::vector<double>{} : whole[b].log_probabilities);
+    EXPECT_EQ(scores[b].failure, b == 3 ? "[score] the logits of token 3 of text 3 are no distribution" : "");
+    std::vector<double> want = whole[b].log_probabilities;
+    if (b == 3) want.resize(2);  // 9 9 2 2 …: 9 and 2 after a 9; the 2 at the end of another text is not read
+    EXPECT_EQ(scores[b].log_probabilities, want);
     EXPECT_EQ(scores[b].sum, b == 3 ? -HUGE_VAL : whole[b].sum);
     EXPECT_EQ(scores[b].mean, b == 3 ? -HUGE_VAL : whole[b].mean);
   }
