@@ -99,7 +99,7 @@ class BytePairTokenizer : public Tokenizer {
     const auto check = [](bool holds, const std::string& file, const auto&... parts) { require(holds, "tokenizer", file, ": ", parts...); };
     const auto add = [&](detail::IdsByText& ids, const std::string& piece, Id id, std::string bytes) {
       if (!ids.emplace(piece, id).second) return;
-      check(id < std::numeric_limits<Id>::max(), vocabulary, "the piece ", detail::shown(piece), " has the id ", id);
+      check(id < (std::numeric_limits<Id>::max)(), vocabulary, "the piece ", detail::shown(piece), " has the id ", id);
       check(pieces_.emplace(id, std::move(bytes)).second, vocabulary, "two pieces have the id ", id, ", one of them ",
             detail::shown(piece));
       size_ = (std::max)(size_, id + 1);

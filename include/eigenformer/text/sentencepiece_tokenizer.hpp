@@ -145,7 +145,7 @@ class SentencePieceTokenizer : public Tokenizer {
       check(!piece.text.empty(), "an added piece is empty");
       const std::optional<Id> known = find(piece.text);
       const Id id = known ? *known : piece.id && !texts_.contains(*piece.id) ? *piece.id : size_;
-      check(id >= 0 && id < std::numeric_limits<Id>::max(), "the piece ", detail::shown(piece.text), " has the id ", id);
+      check(id >= 0 && id < (std::numeric_limits<Id>::max)(), "the piece ", detail::shown(piece.text), " has the id ", id);
       added_ids_.emplace(piece.text, id);
       const auto text = texts_.emplace(id, piece.text).first;
       if (piece.special) text->second.clear();
