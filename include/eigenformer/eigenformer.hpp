@@ -134,6 +134,7 @@
 #include "eigenformer/pretrained/llama2c.hpp"
 #include "eigenformer/pretrained/name_table.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
+#include "eigenformer/pretrained/saved_folder.hpp"
 #include "eigenformer/pretrained/t5.hpp"
 #include "eigenformer/text/json_value.hpp"
 #include "eigenformer/text/tokenizer_settings.hpp"

@@ -43,7 +43,8 @@ Checkpoint expect_saved(const Model& model, const PretrainedFacts& facts, const 
   save_hugging_face(folder / "again", loaded.model, loaded.facts);
   EXPECT_EQ(read_file(folder / "again/config.json"), read_file(folder / "a/b/config.json"));
   EXPECT_EQ(read_file(folder / "again/model.safetensors"), read_file(folder / "a/b/model.safetensors"));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "again"), {}), 2);  // nothing temporary is left
+  EXPECT_EQ(read_file(folder / "again/generation_config.json"), read_file(folder / "a/b/generation_config.json"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "again"), {}), 3);  // nothing temporary is left
   return checkpoint;
 }
 

@@ -39,7 +39,7 @@ struct BertFamily {
       .prefix = Offset == 0 ? "bert." : "roberta.", .writes_prefix = false, .rows = bert_rows, .skipped = bert_skipped, .old_norms = true};
 
   static Described<BertConfig> read(ConfigFile& file, const TensorList& tensors) {
-    read_common(file, false);
+    read_common(file, false, /*causal=*/false);
     file.only("hidden_act", {"gelu"});
     file.only("position_embedding_type", {"absolute"});
     file.ignore("tie_word_embeddings");  // of heads

@@ -34,6 +34,20 @@ inline bool matches(std::string_view pattern, std::string_view text) {
   return text.size() >= head.size() + tail.size() && text.starts_with(head) && text.ends_with(tail);
 }
 
+/// A whole file of at most so many megabytes.
+inline std::string read_text(const std::filesystem::path& path, Index megabytes) {
+  std::ifstream file = open_file("pretrained", path);
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  require(!error, "pretrained", path.string(), ": cannot be read: ", error.message());
+  require(size <= static_cast<std::uintmax_t>(megabytes) << 20, "pretrained", path.string(), ": has ", size,
+          " bytes, more than ", megabytes, " MB");
+  std::string text(static_cast<std::size_t>(size), '\0');
+  file.read(text.data(), static_cast<std::streamsize>(size));
+  require(file.gcount() == static_cast<std::streamsize>(size), "pretrained", path.string(), ": cannot be read");
+  return text;
+}
+
 /// What the files say about tensors, before any is read.
 class TensorList {
  public:
@@ -82,14 +96,15 @@ class CheckpointFiles {
     const std::filesystem::path generation = folder / "generation_config.json";
     std::error_code ignored;
     require(std::filesystem::is_directory(folder, ignored), "pretrained", folder.string(), ": is not a folder (load_pretrained reads llama2.c files, too)");
-    config_ = read_text(folder / "config.json", 16);
-    if (std::filesystem::exists(generation, ignored)) generation_ = detail::ConfigFile(read_text(generation, 16), generation.string());
+    config_ = detail::read_text(folder / "config.json", 16);
+    if (std::filesystem::exists(generation, ignored))
+      generation_ = detail::ConfigFile(detail::read_text(generation, 16), generation.string());
     if (std::filesystem::exists(whole, ignored)) {
       name_ = whole.string();
       open(whole, nullptr);
     } else if (std::filesystem::exists(index, ignored)) {
       name_ = index.string();
-      open_shards(folder, read_text(index, 100));
+      open_shards(folder, detail::read_text(index, 100));
     } else {
       fail("pretrained", folder.string(), ": has neither model.safetensors nor model.safetensors.index.json");
     }
@@ -122,19 +137,6 @@ class CheckpointFiles {
   }
 
  private:
-  static std::string read_text(const std::filesystem::path& path, Index megabytes) {
-    std::ifstream file = open_file("pretrained", path);
-    std::error_code error;
-    const std::uintmax_t size = std::filesystem::file_size(path, error);
-    require(!error, "pretrained", path.string(), ": cannot be read: ", error.message());
-    require(size <= static_cast<std::uintmax_t>(megabytes) << 20, "pretrained", path.string(), ": has ", size, " bytes, more than ",
-            megabytes, " MB");
-    std::string text(static_cast<std::size_t>(size), '\0');
-    file.read(text.data(), static_cast<std::streamsize>(size));
-    require(file.gcount() == static_cast<std::streamsize>(size), "pretrained", path.string(), ": cannot be read");
-    return text;
-  }
-
   void open(const std::filesystem::path& path, const std::set<std::string>* expected) {
     add(std::make_unique<std::ifstream>(open_file("safetensors", path)), path.string(), expected);
   }

@@ -126,10 +126,10 @@ class ConfigFile {
     return values;
   }
 
-  /// The only values that are understood, if the key is there.
+  /// The only values that are understood, if the key is there, and unless it is trusted.
   void only(std::string_view key, std::initializer_list<nlohmann::json> values) {
     const nlohmann::json* const value = use(key);
-    if (!value) return;
+    if (!value || trusts(key)) return;
     for (const nlohmann::json& allowed : values)
       if (*value == allowed) return;
     refuse(key, "is ", text_of(*value), ", but only ", text_of(*values.begin()), " is supported");
@@ -140,7 +140,7 @@ class ConfigFile {
     const nlohmann::json* const value = use(key);
     if (!value) refuse(key, "is missing");
     if (!value->is_object()) refuse(key, "is ", text_of(*value), ", not an object");
-    return {*value, concatenate(name_, ": ", key)};
+    return {*value, concatenate(name_, ": ", key), trusted_};
   }
 
   std::vector<std::string> keys() const {
@@ -154,13 +154,29 @@ class ConfigFile {
   void ignore_all(const Keys& keys) {
     for (const auto& key : keys) ignore(key);
   }
+  /// Keys of which the user says that they change nothing, here and in the objects within.
+  void trust(const std::vector<std::string>& keys) {
+    trusted_.insert(keys.begin(), keys.end());
+    ignore_all(keys);
+  }
+  bool trusts(std::string_view key) const { return trusted_.contains(key); }
+  /// Whether anybody has asked for it.
+  bool used(std::string_view key) const { return used_.contains(key); }
 
   /// Throws if there is a key that nobody has asked for. Null is as good as no key.
   void finish() const {
-    for (const auto& [key, value] : object_.items())
-      if (!value.is_null() && !used_.contains(key))
+    for_each_key([&](const std::string& key, const nlohmann::json& value) {
+      if (!used(key))
         refuse(key, "is unknown, with the value ", text_of(value),
                ": if it does not change the mathematics, list it in options.ignored_keys");
+    });
+  }
+
+  /// f(key, value) for every key with a value.
+  template <class F>
+  void for_each_key(F&& f) const {
+    for (const auto& [key, value] : object_.items())
+      if (!value.is_null()) f(key, value);
   }
 
   /// How a value is quoted in errors.
@@ -172,7 +188,8 @@ class ConfigFile {
   }
 
  private:
-  ConfigFile(nlohmann::json object, std::string name) : name_(std::move(name)), object_(std::move(object)) {}
+  ConfigFile(nlohmann::json object, std::string name, std::set<std::string, std::less<>> trusted)
+      : name_(std::move(name)), object_(std::move(object)), used_(trusted), trusted_(std::move(trusted)) {}
 
   const nlohmann::json* find(std::string_view key) const {
     const auto found = object_.find(key);
@@ -202,7 +219,7 @@ class ConfigFile {
 
   std::string name_;
   nlohmann::json object_;
-  std::set<std::string, std::less<>> used_;
+  std::set<std::string, std::less<>> used_, trusted_;
 };
 
 }  // namespace eigenformer::detail

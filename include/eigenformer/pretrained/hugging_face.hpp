@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@
 #include "eigenformer/pretrained/llama.hpp"
 #include "eigenformer/pretrained/llama2c.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
+#include "eigenformer/pretrained/saved_folder.hpp"
 #include "eigenformer/pretrained/t5.hpp"
 
 namespace eigenformer {
@@ -70,14 +72,22 @@ bool is_one_of(ConfigFile& config) {
 
 template <class Family, Real T>
 Pretrained<typename Family::template Model<T>> load_as(CheckpointFiles& files, ConfigFile& config, const PretrainedOptions& options) {
-  config.ignore_all(options.ignored_keys);
+  config.trust(options.ignored_keys);
   const auto described = Family::read(config, files.tensors());
   config.finish();
   // Whether everything is there is found out before there is any memory for it.
   const auto shape = shape_of<Family>(described.config, config.name());
   const std::vector<Source> sources = match(slots_of(shape), Family::naming, files.tensors(), files.name(), options.allow_extra);
   PretrainedFacts facts = described.facts;
-  if (files.generation()) update_facts(facts, *files.generation());
+  std::map<std::string, std::string> notes;
+  note_settings(notes, config);
+  if (std::optional<ConfigFile> generation = files.generation()) {
+    generation->ignore_all(harmless_keys);
+    generation->trust(options.ignored_keys);
+    update_facts(facts, *generation);
+    note_settings(notes, *generation);
+  }
+  for (const auto& [key, note] : notes) facts.warnings.push_back(note);
   Pretrained<typename Family::template Model<T>> loaded{typename Family::template Model<T>(described.config), std::move(facts)};
   read_slots(files, slots_of(loaded.model), sources, Family::naming);
   return loaded;
@@ -100,6 +110,7 @@ Pretrained<Model> load_as_one_of(FamilyList<Each...>, CheckpointFiles& files, co
 /// Loads a folder as this type of model: Llama<float> for LLaMA, Mistral and Qwen 2, and so on. Weights are read straight into the
 /// model, from F32, F16 or BF16. Throws, naming file, key or tensor and reason, if there is anything in config.json that is not
 /// understood, or if the tensors are not exactly those of the model; then nothing of their size has been allocated.
+/// What it says about generation, and facts do not carry, facts.warnings lists.
 /// Dropout is that of residual connections, and acts only in a context with random numbers.
 template <class Model>
 Pretrained<Model> load_hugging_face(CheckpointFiles& files, const PretrainedOptions& options = {}) {
@@ -150,12 +161,16 @@ AnyPretrained<T> load_pretrained(const std::filesystem::path& path, const Pretra
   return load_pretrained<T>(files, options);
 }
 
-/// Writes config.json and model.safetensors so that transformers and load_hugging_face() read this model, with the same bits. The
-/// config is what the model's weights and numbers say; where they cannot say how many tokens the model is made for (LLaMA,
-/// Marian), facts.longest must. A model with parts that the format does not have is an Error, and then nothing is written. The
-/// folder is created; each file is replaced in one step.
+/// Writes config.json, generation_config.json and model.safetensors so that transformers and load_hugging_face() read
+/// this model, with the same bits. The config is what the model's weights and numbers say; where they cannot say how
+/// many tokens the model is made for (LLaMA, Marian), facts.longest must. A model with parts that the format does not
+/// have is an Error, and then nothing is written. The folder is created; each file is replaced in one step. Afterwards
+/// the folder describes this model alone: shards of an earlier save are removed, what it said about generation is
+/// replaced, and weights of other kinds (pytorch_model.bin, an adapter …) are an Error before anything is written. So
+/// is a tokenizer of a model with another vocabulary, unless options.tokenizer says whose to put there.
 template <class Model>
-void save_hugging_face(const std::filesystem::path& folder, const Model& model, const PretrainedFacts& facts = {}) {
+void save_hugging_face(const std::filesystem::path& folder, const Model& model, const PretrainedFacts& facts = {},
+                       const PretrainedSaveOptions& options = {}) {
   using T = typename Model::T;
   const std::filesystem::path weights = folder / "model.safetensors", description = folder / "config.json";
   const auto save_as = [&]<class Family, class... Rest>(detail::FamilyList<Family, Rest...>) {
@@ -177,12 +192,16 @@ void save_hugging_face(const std::filesystem::path& folder, const Model& model, 
     match(shapes, Family::naming, parts.list(), weights.string(), false);
     require(shapes.size() == slots.size() && detail::numbers_of(shape) == detail::numbers_of(model), "pretrained", description.string(),
             ": this model has parts or numbers that the format cannot say");
+    detail::SavedFolder saved(folder, options, model.embedding.weight.extent(0));
 
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     require(!error, "pretrained", folder.string(), ": cannot be created: ", error.message());
     parts.write(weights);
     replace_text_file("pretrained", description, json.dump(2) + "\n");
+    // Not only for its tokens: without it, transformers may force what its class of config has for default.
+    replace_text_file("pretrained", folder / "generation_config.json", detail::tokens_of(json).dump(2) + "\n");
+    saved.finish();
   };
   save_as(typename detail::FamiliesOf<Model>::type{});
 }

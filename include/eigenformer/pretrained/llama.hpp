@@ -36,6 +36,26 @@ inline constexpr NameRow llama_rows[] = {
     {.ours = "head", .theirs = "/lm_head"}};
 inline constexpr std::string_view llama_skipped[] = {"*.rotary_emb.inv_freq"};
 
+/// LongRoPE's attention factor, if there is none: of `factor`, where it is not the ratio of the lengths. transformers 5
+/// goes by it; 4 goes by the ratio, if the original length stands outside of rope_scaling, the only place where it
+/// looks.
+inline void read_long_factor(ConfigFile& file, ConfigFile& rope, bool newer, LongScaling& scaling, bool outside) {
+  const std::optional<int> version = newer ? std::optional(5) : major_version(file);
+  const bool five = version.value_or(4) >= 5;
+  if (!five && !outside && scaling.original != scaling.longest)
+    rope.refuse("original_max_position_embeddings", "is ", scaling.original,
+                ", but transformers 4 takes max_position_embeddings, ", scaling.longest,
+                ", unless that key stands outside of this object; 5 would have said so in transformers_version");
+  const double ratio = static_cast<double>(scaling.longest) / static_cast<double>(scaling.original),
+               factor = rope.positive("factor", ratio);
+  if (factor == ratio || scaling.attention_factor || (version && !five && outside)) return;
+  if (!version && outside)
+    rope.refuse("factor", "is ", factor, ", but the ratio of the lengths is ", ratio,
+                ": transformers 5 goes by the one, 4 by the other, and there is no transformers_version");
+  scaling.attention_factor =
+      factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(scaling.original)));
+}
+
 /// rope_theta and rope_scaling, or the newer rope_parameters, which contain both.
 inline RotaryConfig read_rope(ConfigFile& file, Index longest) {
   RotaryConfig config;
@@ -83,15 +103,21 @@ inline RotaryConfig read_rope(ConfigFile& file, Index longest) {
   } else if (type == "yarn") {
     const double factor =
         rope.positive("factor", said ? std::optional(static_cast<double>(longest) / static_cast<double>(original)) : std::nullopt);
-    config.scaling = YarnScaling{
-        factor, original, rope.positive("beta_fast", 32), rope.positive("beta_slow", 1), attention_factor(), rope.flag("truncate", true)};
+    std::optional<double> by = attention_factor();
+    const auto or_zero = [&](const char* name) { return rope.real(name, 0) == 0 ? 0 : rope.positive(name); };
+    const double scale = or_zero("mscale"), of_all = or_zero("mscale_all_dim"),
+                 growth = 0.1 * std::log((std::max)(factor, 1.0));
+    if (!by && scale > 0 && of_all > 0) by = (scale * growth + 1) / (of_all * growth + 1);  // one alone changes nothing
+    config.scaling = YarnScaling{factor,
+                                 original,
+                                 rope.positive("beta_fast", 32),
+                                 rope.positive("beta_slow", 1),
+                                 by,
+                                 rope.flag("truncate", true)};
   } else if (type == "longrope" || type == "su") {
-    LongScaling by{rope.reals("short_factor"), rope.reals("long_factor"), original, longest, attention_factor()};
-    if (said) rope.ignore("factor");  // the ratio of the lengths counts
-    else if (rope.has("factor"))
-      by.longest = static_cast<Index>(
-          (std::min)(std::round(rope.positive("factor") * static_cast<double>(longest)), static_cast<double>(most_tokens)));
-    config.scaling = std::move(by);
+    config.scaling =
+        LongScaling{rope.reals("short_factor"), rope.reals("long_factor"), original, longest, attention_factor()};
+    read_long_factor(file, rope, newer, std::get<LongScaling>(config.scaling), above.has_value());
   } else if (type == "llama3") {
     if (!said) rope.refuse("original_max_position_embeddings", "is missing");
     config.scaling = Llama3Scaling{rope.positive("factor"), rope.positive("low_freq_factor"), rope.positive("high_freq_factor"), original};
@@ -155,6 +181,7 @@ struct LlamaFamily {
     read_common(file, false);
     const std::string type = file.text("model_type");
     const bool qwen2 = type == "qwen2", mistral = type == "mistral";
+    file.only("use_mrope", {false});
     const Index layers = tensors.layers(file, "num_hidden_layers"), heads = tensors.size(file, "num_attention_heads");
     const Index longest = file.integer("max_position_embeddings", 1, most_tokens);
     file.only("hidden_act", {"silu", "swish"});

@@ -1,11 +1,15 @@
 // What every family of checkpoints has in common: what is loaded, options, keys that change nothing, and numbers of models.
 #pragma once
 
+#include <charconv>
+#include <cstddef>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <variant>
 #include <vector>
 
@@ -22,6 +26,8 @@ struct PretrainedFacts {
   std::optional<Id> begin{}, pad{}, decoder_begin{};  ///< special tokens
   std::vector<Id> ends{};                             ///< any of them ends a sequence
   Index longest = 0;                                  ///< tokens that the model is made for; 0: not said
+  std::vector<std::string> warnings{};  ///< what else the folder says that decides the text, and nothing here carries:
+                                        ///< `folder/config.json: key "forced_bos_token_id" is 0`
 };
 
 template <class Model_>
@@ -33,7 +39,8 @@ struct Pretrained {
 };
 
 struct PretrainedOptions {
-  std::vector<std::string> ignored_keys{};  ///< keys of config.json of which you know that they do not change the mathematics
+  std::vector<std::string> ignored_keys{};  ///< keys of config.json, and of the objects in it, of which you know that
+                                            ///< they do not change the mathematics, whatever their values
   bool allow_extra = false;                 ///< ignore tensors that the model does not have
 };
 
@@ -46,42 +53,90 @@ struct Described {
   PretrainedFacts facts{};
 };
 
-/// Keys that concern training, generation or bookkeeping: the logits do not depend on them.
+/// Keys that concern training, bookkeeping or speed: neither logits nor texts depend on them.
 inline constexpr std::string_view harmless_keys[] = {
-    "architectures", "model_type", "torch_dtype", "dtype", "transformers_version", "_name_or_path", "_commit_hash", "use_cache",
-    "initializer_range", "initializer_factor", "init_std", "id2label", "label2id", "num_labels", "_num_labels", "problem_type",
-    "finetuning_task", "return_dict", "output_attentions", "output_hidden_states", "output_past", "torchscript", "gradient_checkpointing",
-    "task_specific_params", "tokenizer_class", "sep_token_id", "unk_token_id", "tf_legacy_loss", "use_bfloat16", "chunk_size_feed_forward",
-    "pretraining_tp", "attention_dropout", "attention_probs_dropout_prob", "activation_dropout", "attn_pdrop", "embd_pdrop",
-    "classifier_dropout", "classif_dropout", "encoder_layerdrop", "decoder_layerdrop", "_attn_implementation",
-    "_attn_implementation_autoset", "attn_implementation",
-    // generation
-    "max_length", "min_length", "max_new_tokens", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty",
-    "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
-    "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores", "return_dict_in_generate",
-    "forced_bos_token_id", "forced_eos_token_id", "save_step", "force_bos_token_to_be_generated", "remove_invalid_values",
-    "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens", "prefix", "transformers.js_config"};
+    "architectures", "model_type", "torch_dtype", "dtype", "transformers_version", "_name_or_path", "_commit_hash",
+    "use_cache", "initializer_range", "initializer_factor", "init_std", "id2label", "label2id", "num_labels",
+    "_num_labels", "problem_type", "finetuning_task", "return_dict", "output_attentions", "output_hidden_states",
+    "output_past", "torchscript", "gradient_checkpointing", "tokenizer_class", "sep_token_id", "unk_token_id",
+    "tf_legacy_loss", "use_bfloat16", "chunk_size_feed_forward", "pretraining_tp", "attention_dropout",
+    "attention_probs_dropout_prob", "activation_dropout", "attn_pdrop", "embd_pdrop", "classifier_dropout",
+    "classif_dropout", "encoder_layerdrop", "decoder_layerdrop", "_attn_implementation", "_attn_implementation_autoset",
+    "attn_implementation", "save_step", "transformers.js_config", "max_sequence_length", "unsloth_fixed",
+    "unsloth_version",
+    // of generation_config.json
+    "_from_model_config", "output_scores", "output_logits", "return_dict_in_generate", "return_legacy_cache",
+    "cache_implementation", "cache_config", "compile_config", "disable_compile", "low_memory", "prefill_chunk_size",
+    "use_model_defaults"};
 
-/// What every config may say, and must not say otherwise.
-inline void read_common(ConfigFile& file, bool encoder_decoder) {
+/// Settings that decide the text, with their values where they change nothing. Null: any value changes something.
+inline const nlohmann::json& text_settings() {
+  static const nlohmann::json settings = nlohmann::json::parse(R"({
+      "max_length": 20, "max_new_tokens": null, "min_length": 0, "min_new_tokens": 0, "max_time": null,
+      "stop_strings": null, "early_stopping": false, "do_sample": false, "num_beams": 1, "num_beam_groups": 1,
+      "diversity_penalty": 0, "num_return_sequences": 1, "temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0,
+      "top_h": null, "typical_p": 1, "epsilon_cutoff": 0, "eta_cutoff": 0, "repetition_penalty": 1,
+      "encoder_repetition_penalty": 1, "length_penalty": 1, "exponential_decay_length_penalty": null,
+      "no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "penalty_alpha": null, "guidance_scale": 1,
+      "dola_layers": null, "bad_words_ids": null, "force_words_ids": null, "constraints": null, "sequence_bias": null,
+      "suppress_tokens": null, "begin_suppress_tokens": null, "forced_bos_token_id": null, "forced_eos_token_id":
+      null, "forced_decoder_ids": null, "force_bos_token_to_be_generated": false, "remove_invalid_values": false,
+      "renormalize_logits": false, "token_healing": false, "watermarking_config": null, "prefix": "",
+      "task_specific_params": null})");
+  return settings;
+}
+
+/// What every config may say, and must not say otherwise. `causal`: the model is a decoder, or has one, whatever
+/// is_decoder says.
+inline void read_common(ConfigFile& file, bool encoder_decoder, bool causal = true) {
   file.ignore_all(harmless_keys);
+  for (const auto& setting : text_settings().items()) file.ignore(setting.key());
   file.only("is_encoder_decoder", {encoder_decoder});
   for (const char* key : {"add_cross_attention", "tie_encoder_decoder"}) file.only(key, {false});
-  file.only("is_decoder", {false});
+  if (causal) file.flag("is_decoder", true);
+  else file.only("is_decoder", {false});
   file.only("pruned_heads", {nlohmann::json::object()});
 }
 
-inline PretrainedFacts read_facts(ConfigFile& file, Index longest) {
-  return {file.id("bos_token_id"), file.id("pad_token_id"), file.id("decoder_start_token_id"), file.ids("eos_token_id"), longest};
+/// The major version of transformers that wrote the file; none if it does not say.
+inline std::optional<int> major_version(ConfigFile& file) {
+  const std::string text = file.text("transformers_version", "");
+  int major = 0;
+  const bool number = std::from_chars(text.data(), text.data() + text.size(), major).ec == std::errc();
+  return number ? std::optional(major) : std::nullopt;
 }
 
-/// What generation_config.json says about tokens comes before config.json; the rest of it is for samplers.
-inline void update_facts(PretrainedFacts& facts, ConfigFile generation) {
+inline PretrainedFacts read_facts(ConfigFile& file, Index longest) {
+  return {file.id("bos_token_id"),
+          file.id("pad_token_id"),
+          file.id("decoder_start_token_id"),
+          file.ids("eos_token_id"),
+          longest,
+          {}};
+}
+
+/// What generation_config.json says about tokens comes before config.json.
+inline void update_facts(PretrainedFacts& facts, ConfigFile& generation) {
   const PretrainedFacts newer = read_facts(generation, facts.longest);
   if (newer.begin) facts.begin = newer.begin;
   if (newer.pad) facts.pad = newer.pad;
   if (newer.decoder_begin) facts.decoder_begin = newer.decoder_begin;
   if (!newer.ends.empty()) facts.ends = newer.ends;
+}
+
+/// Notes by their keys the settings that decide the text, and what nobody has asked for; they come before what a file
+/// said earlier.
+inline void note_settings(std::map<std::string, std::string>& notes, const ConfigFile& file) {
+  constexpr std::size_t longest = 100;
+  file.for_each_key([&](const std::string& key, const nlohmann::json& value) {
+    const auto setting = text_settings().find(key);
+    if (setting == text_settings().end() && file.used(key)) return;
+    notes.erase(key);
+    if (value.empty() || (setting != text_settings().end() && value == *setting) || file.trusts(key)) return;
+    const std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
+    notes[key] = concatenate(file.name(), ": key ", in_quotes(key), " is ",
+                             text.size() > longest ? ConfigFile::text_of(value) : text);
+  });
 }
 
 /// The largest length that may be said.
@@ -99,6 +154,14 @@ nlohmann::json write_common(std::string_view type, std::string_view architecture
                          : facts.ends.size() == 1 ? nlohmann::json(facts.ends[0])
                                                   : nlohmann::json(facts.ends);
   return json;
+}
+
+/// What generation_config.json repeats of a config.
+inline nlohmann::json tokens_of(const nlohmann::json& config) {
+  nlohmann::json tokens;
+  for (const char* key : {"bos_token_id", "pad_token_id", "eos_token_id", "decoder_start_token_id"})
+    if (config.contains(key)) tokens[key] = config[key];
+  return tokens;
 }
 
 /// The sizes of a block, as its weights show them.

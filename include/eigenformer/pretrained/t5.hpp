@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -76,14 +78,15 @@ struct T5Family {
     file.ignore_all(std::array{"n_positions", "max_position_embeddings"});  // relative positions have no end
     const Index width = tensors.size(file, "d_model"), vocabulary = tensors.size(file, "vocab_size"),
                 layers = tensors.layers(file, "num_layers");
+    const Head head = read_head(file, tensors);
     EncoderDecoderConfig config =
-        t5_config(layers, width, tensors.size(file, "d_ff"), tensors.size(file, "num_heads"), file.flag("tie_word_embeddings", true));
+        t5_config(layers, width, tensors.size(file, "d_ff"), tensors.size(file, "num_heads"), head.scaled);
     config.decoder_layers = tensors.layers(file, "num_decoder_layers", layers);
     config.source_vocabulary = config.target_vocabulary = vocabulary;
     config.block.head_width = tensors.size(file, "d_kv");
     config.block.norm_epsilon = file.positive("layer_norm_epsilon", 1e-6);
     config.block.dropout = file.probability("dropout_rate", 0.1);
-    config.sharing = file.flag("tie_word_embeddings", true) ? Sharing::all : Sharing::source_and_target;
+    config.sharing = head.tied ? Sharing::all : Sharing::source_and_target;
     return {config, read_facts(file, 0)};
   }
 
@@ -106,9 +109,37 @@ struct T5Family {
                  {"dropout_rate", model.dropout},
                  {"feed_forward_proj", Gated ? "gated-gelu" : "relu"},
                  {"relative_attention_num_buckets", 32},
-                 {"relative_attention_max_distance", 128},
-                 {"tie_word_embeddings", !model.head.has_value()}});
+                 {"relative_attention_max_distance", 128}});
+    const bool tied = !model.head.has_value(), scaled = model.logit_scale != 1;
+    json["tie_word_embeddings"] = tied;
+    if (tied != scaled)  // which only the newer versions can say
+      json.update(
+          {{"tie_word_embeddings", true}, {"scale_decoder_outputs", scaled}, {"transformers_version", "5.12.0"}});
     return json;
+  }
+
+ private:
+  struct Head {
+    bool tied;    // to the embedding
+    bool scaled;  // hidden states are divided by √D before it
+  };
+  /// transformers 4 has one flag for both, 5 another one for the scale: there the first is always true, a head that is
+  /// in the file is one of its own nevertheless, and mT5 is never scaled.
+  static Head read_head(ConfigFile& file, const TensorList& tensors) {
+    const bool multilingual = file.text("model_type") == "mt5";
+    const bool tied = file.flag("tie_word_embeddings", !multilingual),
+               scaled = file.flag("scale_decoder_outputs", tied && !multilingual);
+    const std::optional<int> version = major_version(file);
+    if (version ? *version >= 5 : file.has("scale_decoder_outputs")) {
+      if (multilingual) file.only("scale_decoder_outputs", {false});
+      return {(tied || !file.has("tie_word_embeddings")) && !tensors.find("lm_head.weight"), scaled};
+    }
+    if (file.has("scale_decoder_outputs")) file.only("scale_decoder_outputs", {tied});
+    if (multilingual && tied && !version)
+      file.refuse("tie_word_embeddings",
+                  "is true without a transformers_version: version 4 then divides by the root of d_model before the "
+                  "head, 5 does not");
+    return {tied, tied};
   }
 };
 
