@@ -11,11 +11,12 @@
 #include "eigenformer/io/safetensors.hpp"
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/op/softmax.hpp"
+#include "support/shared_data.hpp"
 
 namespace eigenformer::test {
 namespace {
 
-const std::filesystem::path nano_folder = std::filesystem::path(EIGENFORMER_SHARED_DATA) / "nano-gpt-sort";
+const std::filesystem::path nano_folder = shared_data() / "nano-gpt-sort";
 
 /// Some rows of a stored matrix or vector.
 void read_rows(Safetensors& file, const std::string& name, Index part, Index parts, Weight<float>& to) {

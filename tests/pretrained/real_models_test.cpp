@@ -12,12 +12,13 @@
 
 #include "eigenformer/pretrained/hugging_face.hpp"
 #include "support/files.hpp"
+#include "support/shared_data.hpp"
 #include "support/tensors.hpp"
 
 namespace eigenformer::test {
 namespace {
 
-const std::filesystem::path real_models = EIGENFORMER_SHARED_DATA;
+const std::filesystem::path real_models = shared_data();
 
 Tensor<Id, 2> as_batch(const std::vector<Id>& ids) {
   Tensor<Id, 2> batch(Shape{Index{1}, static_cast<Index>(ids.size())});

@@ -12,13 +12,14 @@
 #include "eigenformer/decode/generate.hpp"
 #include "eigenformer/pretrained/hugging_face.hpp"
 #include "eigenformer/text/llama2c_tokenizer.hpp"
+#include "support/shared_data.hpp"
 
 namespace eigenformer::test {
 namespace {
 
 class Stories : public testing::Test {
  protected:
-  const std::filesystem::path folder = std::filesystem::path(EIGENFORMER_SHARED_DATA) / "stories260K";
+  const std::filesystem::path folder = shared_data() / "stories260K";
 
   void SetUp() override {
     if (!std::filesystem::exists(folder / "stories260K.bin")) GTEST_SKIP() << "the files are not here";

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/shared_data.hpp"
 #include "text/support.hpp"
 
 namespace eigenformer::test {
@@ -155,7 +156,7 @@ TEST_F(Llama2cTokenizerTest, LongTexts) {  // a quadratic loop would take minute
 }
 
 TEST_F(Llama2cTokenizerTest, EncodesAsTheReference) {
-  const auto data = std::filesystem::path(EIGENFORMER_SHARED_DATA) / "stories260K";
+  const auto data = shared_data() / "stories260K";
   if (!std::filesystem::exists(data / "tok512.bin")) GTEST_SKIP() << "no " << data / "tok512.bin";
   const Llama2cTokenizer tokenizer(data / "tok512.bin");
   EXPECT_EQ(tokenizer.size(), 512);
