@@ -3,11 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "../support/program.hpp"
 #include "eigenformer/kernel/attention.hpp"
 #include "models.hpp"
 #include "parts.hpp"
@@ -137,6 +137,7 @@ int run(int argc, char** argv) {
   std::vector<std::string> words;
   Index length = 512;
   CLI::App app("Parts, shapes, parameters, operations and memory of a transformer.", "anatomy");
+  app.set_version_flag("--version", example::version());
   app.add_option("model", words, "NAME of a published model, or family=NAME; then any key=value that differs")->required();
   app.add_option("--length", length, "Tokens of the sequences")->check(CLI::Range(1, 1 << 24))->capture_default_str();
   app.footer("Names: " + known_list(&Known::name) + "\nFamilies: " + known_list(&Known::family) +
@@ -162,10 +163,5 @@ int run(int argc, char** argv) {
 }  // namespace anatomy
 
 int main(int argc, char** argv) {
-  try {
-    return anatomy::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 2;
-  }
+  return example::guarded_main([&] { return anatomy::run(argc, argv); }, 2);
 }

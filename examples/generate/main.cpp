@@ -2,9 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "../support/program.hpp"
+#include "../support/terminal.hpp"
 #include "eigenformer/decode/beam.hpp"
 #include "eigenformer/decode/generate.hpp"
 #include "eigenformer/op/weight.hpp"
@@ -44,8 +44,9 @@ std::unique_ptr<Tokenizer> find_tokenizer(const Options& options) {
 }
 
 void print(const std::string& text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  require(written, "generate", "cannot write the text");
+  const std::string& shown = example::writes_to_terminal() ? example::visible(text) : text;
+  std::fwrite(shown.data(), 1, shown.size(), stdout);
+  example::flush_output();
 }
 
 /// The text as it comes, and its speed.
@@ -81,13 +82,14 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
   std::string failure;
   if constexpr (decodes_only)
     for (const Id id : prompt) print(stream.next(id));
+  const example::Interrupt interrupt;  // ends the text, not the report
   const Clock clock;
   double first = 0;
   Index count = 0;
   const auto on_token = [&](Index, Id id) {
     if (count++ == 0) first = clock.seconds();
     print(stream.next(id));
-    return true;
+    return !interrupt.asked();
   };
   const auto with = [&](auto&& decode, const auto& config) {
     if constexpr (decodes_only) return decode(ctx, std::as_const(model), std::vector<std::vector<Id>>{prompt}, config);
@@ -115,13 +117,14 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
       const Index table = model.embedding.weight.size();
       bytes = static_cast<double>(parameter_count(model) - (model.head ? table : 0)) * sizeof(typename Model::T);
     }
-    report(static_cast<Index>(prompt.size()), first, count - 1, seconds - first, bytes, bytes > 0 ? read_bandwidth(ctx.threads) : 0);
+    report(static_cast<Index>(prompt.size()), first, count - 1, seconds - first, bytes, bytes > 0 ? read_bandwidth(ctx.threads, bytes) : 0);
   }
 }
 
 int run(int argc, char** argv) {
   Options options;
   CLI::App app("Continues a text with a model that someone has trained; or says what an encoder-decoder makes of it.", "generate");
+  app.set_version_flag("--version", example::version());
   app.add_option("MODEL", options.model, "A folder with config.json and model.safetensors, or a llama2.c file (.bin)")->required()->check(CLI::ExistingPath);
   app.add_option("--prompt", options.prompt, "The text to continue, or the source; default: none, a text from its begin");
   app.add_option("--tokens", options.tokens, "At most so many new tokens")->check(CLI::Range(Index{0}, Index{1} << 30))->capture_default_str();
@@ -155,11 +158,5 @@ int run(int argc, char** argv) {
 }  // namespace generating
 
 int main(int argc, char** argv) {
-  try {
-    return generating::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fflush(stdout);
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
+  return example::guarded_main([&] { return generating::run(argc, argv); });
 }

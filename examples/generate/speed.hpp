@@ -21,9 +21,10 @@ class Clock {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Bytes read per second from memory that no cache holds, the best of three passes.
-inline double read_bandwidth(const eigenformer::Threads& threads) {
-  constexpr Index count = Index{1} << 26, piece = Index{1} << 18;
+/// Bytes read per second, the best of three passes over so many bytes: from memory or, if they fit there, from a cache.
+inline double read_bandwidth(const eigenformer::Threads& threads, double bytes) {
+  constexpr Index piece = Index{1} << 16;
+  const Index count = (static_cast<Index>(bytes / sizeof(float)) / piece + 1) * piece;
   const eigenformer::Tensor<float, 1> memory(eigenformer::Shape{count});
   eigenformer::Tensor<float, 1> sums(eigenformer::Shape{count / piece});
   double best = 0;
@@ -40,7 +41,7 @@ inline void report(Index prompt, double prompt_seconds, Index steps, double step
   std::fprintf(stderr, "prompt: %td token%s, %.0f tokens/s", prompt, prompt == 1 ? "" : "s", static_cast<double>(prompt) / prompt_seconds);
   if (steps > 0) {
     std::fprintf(stderr, "; then %td token%s, %.0f tokens/s", steps, steps == 1 ? "" : "s", static_cast<double>(steps) / step_seconds);
-    if (step_bytes > 0) std::fprintf(stderr, ", %.2f of the memory bandwidth", step_bytes * static_cast<double>(steps) / step_seconds / bandwidth);
+    if (step_bytes > 0) std::fprintf(stderr, ", %.2f of the speed of reading its weights", step_bytes * static_cast<double>(steps) / step_seconds / bandwidth);
   }
   std::fprintf(stderr, "\n");
 }

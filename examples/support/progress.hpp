@@ -1,12 +1,11 @@
 // How training is going: one line that changes on a terminal, twenty lines elsewhere.
 #pragma once
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 
+#include "terminal.hpp"
 #include "eigenformer/train/trainer.hpp"
 
 namespace example {
@@ -43,7 +42,7 @@ class Progress {
 
   eigenformer::Index steps_, step_ = 0, tokens_ = 0, count_ = 0;
   double loss_ = 0;  // since it was last shown
-  bool terminal_ = isatty(STDOUT_FILENO) == 1;
+  bool terminal_ = writes_to_terminal();
   Clock::time_point start_ = Clock::now(), shown_ = start_;
 };
 

@@ -5,14 +5,13 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <string>
 #include <utility>
 
+#include "../support/program.hpp"
 #include "../support/progress.hpp"
 #include "eigenformer/core/initialize.hpp"
 #include "eigenformer/decode/generate.hpp"
@@ -67,6 +66,7 @@ void save_vocabulary(const std::filesystem::path& folder) {
 int run(int argc, char** argv) {
   Options options;
   CLI::App app("Learns to write like a text.", "train_lm");
+  app.set_version_flag("--version", example::version());
   app.add_option("TEXT_FILE", options.text, "The text; default: the headers of eigenformer")->check(CLI::ExistingFile);
   app.add_option("--folder", options.folder, "What it learns is saved here")->capture_default_str();
   const auto option = [&](const char* name, auto& value, const char* what, const CLI::Validator& valid) { app.add_option(name, value, what)->check(valid)->capture_default_str(); };
@@ -87,6 +87,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 1;
   }
 
+  example::require_writable_folder(options.folder);
   const std::string text = options.text.empty() ? read_files(EIGENFORMER_HEADERS, ".hpp") : read_file(options.text);
   const std::size_t held_out = text.size() / 20;  // the end is for validation
   const Windows training(std::string_view(text).substr(0, text.size() - held_out), options.context), rest(std::string_view(text).substr(text.size() - held_out), options.context);
@@ -104,7 +105,8 @@ int run(int argc, char** argv) {
   Context ctx{Threads(options.threads)};
   RandomSequence random(options.seed, 1);
   example::Progress progress(options.steps);
-  for (Index step = 1; step <= options.steps; ++step) {
+  const example::Interrupt interrupt;
+  for (Index step = 1; step <= options.steps && !interrupt.asked(); ++step) {
     const Batch batch = training.random(random, options.batch);
     trainer.accumulate([&](Context& recording, const Llama<float>& model) { return loss_of(recording, model, batch); });
     progress.show(trainer.step(), options.batch * options.context);
@@ -113,11 +115,15 @@ int run(int argc, char** argv) {
     std::string written;
     for (const Id id : sample[0].tokens) written += id < 256 ? static_cast<char>(static_cast<unsigned char>(id)) : '|';
     written += sample[0].failure;
-    std::printf("\nvalidation loss %.3f per byte. It writes:\n%s\n\n", validate(ctx, trainer.model, validation), written.c_str());
+    std::printf("\nvalidation loss %.3f per byte. It writes:\n%s\n\n", validate(ctx, trainer.model, validation), example::visible(written).c_str());
   }
 
   save_hugging_face(options.folder, trainer.model, facts);
   save_vocabulary(options.folder);
+  if (interrupt.asked()) {
+    std::printf("\nStopped after %td of %td steps; what it has learned is in %s\n", trainer.steps(), options.steps, options.folder.c_str());
+    return example::Interrupt::exit_code;
+  }
   const auto loaded = load_hugging_face<Llama<float>>(options.folder);
   std::printf("Saved to %s; loaded again, its validation loss is %.3f. To let it write:\n  generate %s --prompt '// ' --temperature 0.7\n", options.folder.c_str(),
               validate(ctx, loaded.model, validation), options.folder.c_str());
@@ -128,11 +134,5 @@ int run(int argc, char** argv) {
 }  // namespace train_lm
 
 int main(int argc, char** argv) {
-  try {
-    return train_lm::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fflush(stdout);
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
+  return example::guarded_main([&] { return train_lm::run(argc, argv); });
 }

@@ -1,12 +1,9 @@
 // Learns to translate with a small Transformer of the kind of "Attention is all you need", and translates: by default
 // the names of numbers, from English to Korean.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -18,7 +15,9 @@
 #include "corpus.hpp"
 #include "eigenformer/core/initialize.hpp"
 #include "eigenformer/train/trainer.hpp"
+#include "../support/program.hpp"
 #include "../support/progress.hpp"
+#include "../support/terminal.hpp"
 #include "text.hpp"
 #include "translator.hpp"
 
@@ -49,16 +48,8 @@ std::string shell_word(const std::string& text) {
   return quotes + "'";
 }
 
-/// Fails early if a file could not be written there later.
-void require_writable(const std::filesystem::path& file) {
-  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-  eigenformer::require(!std::filesystem::is_directory(file), "translate", file.string(), " is a folder");
-  eigenformer::require(std::filesystem::is_directory(folder), "translate", "there is no folder ", folder.string());
-  eigenformer::require(access(folder.c_str(), W_OK) == 0, "translate", "cannot write into the folder ",
-                       folder.string());
-}
-
-Translator learn(const Options& options, const Corpus& corpus) {
+/// Trains and saves; false if Ctrl-C ended it.
+bool learn(const Options& options, const Corpus& corpus) {
   const auto seed = static_cast<std::uint64_t>(options.seed);
   Translator translator(options.sizes, Vocabulary(corpus.text), corpus.longest_target);
   eigenformer::initialize(translator.model, seed);
@@ -74,7 +65,8 @@ Translator learn(const Options& options, const Corpus& corpus) {
       eigenformer::Threads(options.threads));
   Batches batches(translator.vocabulary, corpus.draw, options.batch, seed);
   example::Progress progress(options.steps);
-  for (Index step = 0; step < options.steps; ++step) {
+  const example::Interrupt interrupt;
+  for (Index step = 0; step < options.steps && !interrupt.asked(); ++step) {
     const Batch batch = batches.next();
     trainer.accumulate([&](eigenformer::Context& ctx, const eigenformer::PaperTransformer& model) {
       const auto logits = model(ctx, {.source = batch.source.ids,
@@ -87,7 +79,10 @@ Translator learn(const Options& options, const Corpus& corpus) {
     progress.show(trainer.step(), batch.tokens);
   }
   translator.model = std::move(trainer.model);
-  return translator;
+  translator.save(options.model);
+  if (!interrupt.asked()) return true;
+  std::printf("\nStopped after %td of %td steps; what it has learned is in %s\n", trainer.steps(), options.steps, options.model.c_str());
+  return false;
 }
 
 /// The percentage of translations that are exactly right; shows some that are not.
@@ -110,6 +105,7 @@ double test(eigenformer::Context& ctx, const Translator& translator, const std::
 /// Standard input to standard output, a line for a line; or the n best, each after its line's number, a tab, its score, and a tab. Lines that have arrived already are translated together.
 void translate_lines(eigenformer::Context& ctx, const Translator& translator, Index beams = 1, Index n_best = 1) {
   std::vector<std::string> lines;
+  const bool terminal = example::writes_to_terminal();
   Index number = 0;
   for (std::string line; std::getline(std::cin, line);) {
     if (line.ends_with('\r')) line.pop_back();
@@ -126,19 +122,19 @@ void translate_lines(eigenformer::Context& ctx, const Translator& translator, In
       ++line_number;
       for (const auto& [text, score] : translations) {
         if (n_best > 1) std::cout << line_number << '\t' << score << '\t';
-        std::cout << text << '\n';
+        std::cout << (terminal ? example::visible(text) : text) << '\n';
       }
     }
     std::cout.flush();
     lines.clear();
   }
-  eigenformer::require(std::cout.good(), "translate", "cannot write the translations");
+  eigenformer::require(std::cout.flush().good(), "translate", "cannot write the translations");
 }
 
 int train(const Options& options) {
-  require_writable(options.model);
+  example::require_writable_file(options.model);
   const Corpus corpus = options.data.empty() ? number_corpus() : file_corpus(options.data);
-  learn(options, corpus).save(options.model);
+  if (!learn(options, corpus)) return example::Interrupt::exit_code;
 
   const Translator translator = Translator::load(options.model);
   std::printf("Saved to %s and loaded again.\n", options.model.c_str());
@@ -161,7 +157,7 @@ int train(const Options& options) {
 
   const double required = options.require.value_or(options.data.empty() ? 95 : 0);
   if (percent < required) eigenformer::fail("translate", percent, " % is less than the ", required, " % required");
-  if (isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1) {
+  if (example::reads_from_terminal() && example::writes_to_terminal()) {
     std::printf("Or now, line by line; Ctrl-D ends:\n");
     std::fflush(stdout);
     translate_lines(ctx, translator);
@@ -171,7 +167,7 @@ int train(const Options& options) {
 
 int translate(const Options& options) {
   const Translator translator = Translator::load(options.model);
-  if (isatty(STDIN_FILENO) == 1) std::cerr << "Line by line; Ctrl-D ends:\n";
+  if (example::reads_from_terminal()) std::cerr << "Line by line; Ctrl-D ends:\n";
   eigenformer::Context ctx{eigenformer::Threads(options.threads)};
   translate_lines(ctx, translator, options.beams, options.n_best);
   return 0;
@@ -188,6 +184,7 @@ int run(int argc, char** argv) {
   };
 
   CLI::App app("Learns to translate, or translates with what it has learned.", "translate");
+  app.set_version_flag("--version", example::version());
   app.require_subcommand(0, 1);
   app.footer("Without a subcommand it is train, with the options of train.");
   const auto common = [&](CLI::App& command) {
@@ -233,7 +230,7 @@ int run(int argc, char** argv) {
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.empty() ||
-      (arguments[0] != "train" && arguments[0] != "translate" && arguments[0] != "-h" && arguments[0] != "--help"))
+      (arguments[0] != "train" && arguments[0] != "translate" && arguments[0] != "-h" && arguments[0] != "--help" && arguments[0] != "--version"))
     arguments.insert(arguments.begin(), "train");
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   try {
@@ -251,11 +248,5 @@ int run(int argc, char** argv) {
 }  // namespace translate
 
 int main(int argc, char** argv) {
-  try {
-    return translate::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fflush(stdout);
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
+  return example::guarded_main([&] { return translate::run(argc, argv); });
 }
