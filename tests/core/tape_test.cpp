@@ -213,7 +213,7 @@ TEST(Backward, OncePerValue) {
   backward(r.ctx, weighted_sum(r.ctx, trunk, weights));
   const auto second = weighted_sum(r.ctx, times(r.ctx, trunk, 3), weights);
   EXPECT_EQ(error_of([&] { backward(r.ctx, second); }),
-            "[tape] a backward pass has gone through the computation of a value of (1, 3): compute it again for another one");
+            "[tape] how a value of (1, 3) was computed is no longer known, since a backward pass or the end of a scratch scope: compute it again");
 }
 
 // By hand: L = Σ w·(k·x), so dL/dx = k·w.
@@ -316,6 +316,23 @@ TEST(Tape, WhatHasBeenReleasedHasNoGradient) {
   EXPECT_EQ(r.tape.size(), 0);
   EXPECT_EQ(error_of([&] { r.ctx.gradient(gone); }), "[tape] a value of (1, 3) lay in memory that has been released since: it has no gradient");
   EXPECT_EQ(error_of([&] { backward(r.ctx, loss); }), "[backward] the result was not computed in this context, or has been released since");
+}
+
+// The result outlives the scope, its derivative does not.
+TEST(Tape, RecordedInAScopeAnOuterResultIsNotDifferentiated) {
+  Recording r;
+  const auto x = counting(1, 3), weights = counting(1, 3);
+  Tensor<double, 2> dx(x.shape());
+  r.tape.watch(x.view(), dx.view());
+  const View<double, 2> y = r.ctx.output<double>(Shape{1, 3});
+  {
+    const auto scratch = r.ctx.scratch();
+    y.matrix() = times(r.ctx, x.view(), 2).matrix();
+    r.ctx.record(y, [](Context&, ConstView<double, 2>) {});
+  }
+  const auto loss = weighted_sum(r.ctx, y, weights);
+  EXPECT_EQ(error_of([&] { backward(r.ctx, loss); }),
+            "[tape] how a value of (1, 3) was computed is no longer known, since a backward pass or the end of a scratch scope: compute it again");
 }
 
 TEST(Tape, DoesNotOutliveItsMemory) {

@@ -2,7 +2,9 @@
 #include "eigenformer/core/threads.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -105,6 +107,49 @@ TEST_F(Bits, AreTheSameOnTheUsersPool) {
   expect_identical(train(Threads(pool)), train(Threads()));
 }
 
+// A model that nobody changes is read by any number of threads, each with a context of its own: packed, with a pool of threads that
+// they share, from caches, and for gradients.
+TEST_F(Bits, AreTheSameInThreadsThatShareAModel) {
+  Model packed = model;
+  pack(Threads(), packed);
+  const Model& shared = packed;
+  const Threads pool(2);
+  const auto expected = logits(Threads());
+  struct Results {
+    Tensor<float, 3> logits;
+    Tensor<float, 2> next;
+    std::optional<Model> gradient;
+  };
+  const auto work = [&](const Threads& threads) {
+    Results results;
+    Context ctx(threads);
+    results.logits = Tensor<float, 3>(shared(ctx, call()));
+    auto state = shared.start(ctx, source, source_lengths);
+    const std::vector<Index> counts(8, 3);
+    const Tensor<Id, 2> ids(target.view().slice(1, 0, 3));
+    results.next = Tensor<float, 2>(shared.next_logits(ctx, {{ids.data(), 24}, counts}, state));
+    ctx.reset();
+    Tape tape;
+    ctx.tape = &tape;
+    results.gradient = zeros_like(shared);
+    tape.watch(shared, *results.gradient);
+    backward(ctx, op::cross_entropy(ctx, shared(ctx, call()), labels).sum, 1.0);
+    return results;
+  };
+  const Results alone = work(Threads());
+  EXPECT_TRUE(identical(alone.logits, expected));
+  EXPECT_GT(magnitude(alone.gradient->embedding.weight), 0);
+  std::vector<Results> results(4);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < results.size(); ++i) threads.emplace_back([&, i] { results[i] = work(i % 2 == 0 ? pool : Threads()); });
+  for (std::thread& thread : threads) thread.join();
+  for (const Results& result : results) {
+    EXPECT_TRUE(identical(result.logits, expected));
+    EXPECT_TRUE(identical(result.next, alone.next));
+    expect_identical_models(*result.gradient, *alone.gradient);
+  }
+}
+
 TEST_F(Bits, AreTheSameWhenRecorded) {
   const auto run = [&](Tape* tape, Random random, bool dropout) {
     Context ctx;
@@ -125,22 +170,6 @@ TEST_F(Bits, AreTheSameWhenTheContextIsUsedAgain) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(identical(model(ctx, call()), expected));
     ctx.reset();
-  }
-}
-
-// A const model may be used by several threads of a program at once, each with a context of its own.
-TEST_F(Bits, AreTheSameWhenTheModelIsShared) {
-  const auto expected = logits(Threads());
-  for (const bool packed : {false, true}) {
-    if (packed) pack(Threads(), model);
-    std::vector<Tensor<float, 3>> results(3);
-    std::vector<std::thread> users;
-    for (auto& result : results)
-      users.emplace_back([&result, this] {
-        for (int i = 0; i < 3; ++i) result = logits(Threads(2));
-      });
-    for (auto& user : users) user.join();
-    for (const auto& result : results) EXPECT_TRUE(identical(result, expected)) << packed;
   }
 }
 

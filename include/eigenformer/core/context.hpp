@@ -85,12 +85,13 @@ class Tape final : private Arena::Guest {
     std::byte* gradient;
     bool watched;
     bool fresh;          // the first contribution overwrites
-    bool spent = false;  // a backward pass has gone through how it was computed
+    bool spent = false;  // how it was computed is no longer known
 
     bool overlaps(const Buffer& other) const { return begin < other.begin + other.bytes && other.begin < begin + bytes; }
   };
   struct Node {
     Node* previous;
+    const void* result;
     void (*run)(Node&, Context&);
   };
   template <class F>
@@ -110,8 +111,9 @@ class Tape final : private Arena::Guest {
   static const std::byte* bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
 
   void forget_released(const Arena& arena) override {
-    while (last_ && arena.released(last_)) last_ = last_->previous;
     std::erase_if(buffers_, [&](const Buffer& buffer) { return arena.released(buffer.begin) || (buffer.watched && arena.released(buffer.gradient)); });
+    for (; last_ && arena.released(last_); last_ = last_->previous)
+      if (Buffer* const result = find(last_->result)) result->spent = !result->watched;
   }
 
   /// Before anything in this arena is recorded.
@@ -141,10 +143,10 @@ class Tape final : private Arena::Guest {
   }
 
   template <class F>
-  void push(Arena& arena, F f) {
+  void push(Arena& arena, const void* result, F f) {
     static_assert(std::is_trivially_destructible_v<F>, "a recorded step holds views and numbers only");
     static_assert(alignof(NodeOf<F>) <= alignment);
-    auto* node = new (arena.allocate_bytes(sizeof(NodeOf<F>))) NodeOf<F>{{last_, nullptr}, f};
+    auto* node = new (arena.allocate_bytes(sizeof(NodeOf<F>))) NodeOf<F>{{last_, result, nullptr}, f};
     node->run = [](Node& self, Context& ctx) { static_cast<NodeOf<F>&>(self).f(ctx); };
     last_ = node;
     keeps_what_is_allocated();
@@ -231,7 +233,7 @@ class Context {
   void record(View<T, Rank> y, F derivative) {
     if (!tape) return;
     tape->record_in(arena);
-    tape->push(arena, [y, derivative](Context& ctx) {
+    tape->push(arena, y.data(), [y, derivative](Context& ctx) {
       if (const auto dy = ctx.gradient_so_far(y)) derivative(ctx, View<const T, Rank>(dy));
     });
   }
@@ -241,12 +243,12 @@ class Context {
   template <class T, int Rank>
   Gradient<std::remove_const_t<T>, Rank> gradient(View<T, Rank> x) {
     using Value = std::remove_const_t<T>;
-    Tape::Buffer* const buffer = x ? tape->find(x.data()) : nullptr;
+    Tape::Buffer* const buffer = x && tape ? tape->find(x.data()) : nullptr;
     if (!buffer) {
       require(!x || x.size() == 0 || !arena.released(x.data()), "tape", "a value of ", x.shape(), " lay in memory that has been released since: it has no gradient");
       return {};
     }
-    require(!buffer->spent, "tape", "a backward pass has gone through the computation of a value of ", x.shape(), ": compute it again for another one");
+    require(!buffer->spent, "tape", "how a value of ", x.shape(), " was computed is no longer known, since a backward pass or the end of a scratch scope: compute it again");
     const bool whole = x.contiguous() && static_cast<std::size_t>(x.size()) * sizeof(T) == buffer->bytes;
     for (int axis = 0; axis < Rank; ++axis)
       require(x.size() == 0 || x.extent(axis) <= 1 || x.stride(axis) != 0, "tape", "a view of ", x.shape(), " that repeats its elements along axis ", axis,
@@ -263,7 +265,7 @@ class Context {
   /// dL/dx as collected so far; null if nothing was.
   template <class T, int Rank>
   View<std::remove_const_t<T>, Rank> gradient_so_far(View<T, Rank> x) {
-    Tape::Buffer* const buffer = tape->find(x.data());
+    Tape::Buffer* const buffer = tape ? tape->find(x.data()) : nullptr;
     return buffer && buffer->gradient && !buffer->fresh ? same_view(x, *buffer) : View<std::remove_const_t<T>, Rank>();
   }
 

@@ -18,7 +18,7 @@ ConstView<T, Rank> affine(Context& ctx, ConstView<T, Rank> x, std::type_identity
   kernel::affine_forward<T>(ctx.threads, x.flat(), weight, static_cast<T>(factor), bias, y.flat());
   ctx.record(y, [=](Context& back, ConstView<T, Rank> dy) {
     const auto dx = back.gradient(x).flat();
-    const auto dbias = back.gradient(bias), dweight = back.gradient(weight);  // should they be one: the order of the kernel
+    const auto dbias = back.gradient(bias), dweight = back.gradient(weight);
     kernel::affine_backward<T>(back.threads, back.arena, x.flat(), weight, static_cast<T>(factor), dy.flat(), dx, dweight, dbias);
   });
   return y;

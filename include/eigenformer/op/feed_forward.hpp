@@ -38,7 +38,6 @@ ConstView<T, Rank> mlp(Context& ctx, ConstView<T, Rank> x, const LinearWeights<T
   const View<T, 2> kept = ctx.tape ? ctx.arena.allocate<T>(Shape{x.rows(), hidden.width()}) : View<T, 2>();
   kernel::mlp_forward<Activation, T>(ctx.threads, ctx.arena, x.flat(), up.map(), down.map(), kept, y.flat());
   ctx.record(y, [=, up = up.map(), down = down.map()](Context& back, ConstView<T, Rank> dy) {
-    // Should they share memory: in the order in which the kernel writes.
     const auto ddown = detail::gradient(back, down);
     const auto dx = back.gradient(x).flat();
     const auto dup = detail::gradient(back, up);
@@ -60,7 +59,6 @@ ConstView<T, Rank> gated_mlp(Context& ctx, ConstView<T, Rank> x, const LinearWei
   const View<T, 2> kept_gate = ctx.tape ? ctx.arena.allocate<T>(kept) : View<T, 2>(), kept_up = ctx.tape ? ctx.arena.allocate<T>(kept) : View<T, 2>();
   kernel::gated_mlp_forward<Activation, T>(ctx.threads, ctx.arena, x.flat(), gate.map(), up.map(), down.map(), kept_gate, kept_up, y.flat());
   ctx.record(y, [=, gate = gate.map(), up = up.map(), down = down.map()](Context& back, ConstView<T, Rank> dy) {
-    // Should they share memory: in the order in which the kernel writes.
     const auto ddown = detail::gradient(back, down);
     const auto dx = back.gradient(x).flat();
     const auto dgate = detail::gradient(back, gate), dup = detail::gradient(back, up);

@@ -42,7 +42,10 @@ class KvCache {
 
   Index sequences() const { return static_cast<Index>(sequences_.size()); }
   /// Tokens so far.
-  Index length(Index s) const { return sequences_[static_cast<std::size_t>(s)].length; }
+  Index length(Index s) const {
+    require(s >= 0 && s < sequences(), "kv_cache", "there is no sequence ", s, " of ", sequences());
+    return sequences_[static_cast<std::size_t>(s)].length;
+  }
   /// What so many tokens of one sequence take, without a reserve, for key_heads K of width E; throws if no std::size_t can say it.
   static std::size_t bytes_for(Index tokens, Index key_heads, Index head_width) {
     constexpr Index size = kernel::key_block<T>;
