@@ -107,12 +107,10 @@ TEST_F(Bits, AreTheSameOnTheUsersPool) {
   expect_identical(train(Threads(pool)), train(Threads()));
 }
 
-// A model that nobody changes is read by any number of threads, each with a context of its own: packed, with a pool of threads that
-// they share, from caches, and for gradients.
+// A model that nobody changes is read by any number of threads, each with a context of its own: packed or not, with a pool of
+// threads that they share, from caches, and for gradients.
 TEST_F(Bits, AreTheSameInThreadsThatShareAModel) {
-  Model packed = model;
-  pack(Threads(), packed);
-  const Model& shared = packed;
+  const Model& shared = model;
   const Threads pool(2);
   const auto expected = logits(Threads());
   struct Results {
@@ -139,14 +137,17 @@ TEST_F(Bits, AreTheSameInThreadsThatShareAModel) {
   const Results alone = work(Threads());
   EXPECT_TRUE(identical(alone.logits, expected));
   EXPECT_GT(magnitude(alone.gradient->embedding.weight), 0);
-  std::vector<Results> results(4);
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < results.size(); ++i) threads.emplace_back([&, i] { results[i] = work(i % 2 == 0 ? pool : Threads()); });
-  for (std::thread& thread : threads) thread.join();
-  for (const Results& result : results) {
-    EXPECT_TRUE(identical(result.logits, expected));
-    EXPECT_TRUE(identical(result.next, alone.next));
-    expect_identical_models(*result.gradient, *alone.gradient);
+  for (const bool packed : {false, true}) {
+    if (packed) pack(Threads(), model);
+    std::vector<Results> results(4);
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < results.size(); ++i) threads.emplace_back([&, i] { results[i] = work(i % 2 == 0 ? pool : Threads()); });
+    for (std::thread& thread : threads) thread.join();
+    for (const Results& result : results) {
+      EXPECT_TRUE(identical(result.logits, expected)) << packed;
+      EXPECT_TRUE(identical(result.next, alone.next)) << packed;
+      expect_identical_models(*result.gradient, *alone.gradient);
+    }
   }
 }
 
