@@ -66,6 +66,7 @@ TEST(OpAttention, DistancesOfNoColumn) {
     EXPECT_EQ(attend(op::RelativeKeyScore<float>{logits, before}), text);
     EXPECT_EQ(attend(kernel::PlainScore{}, {ctx.output<float>(logits.shape()), before}), text);
   }
+  EXPECT_EQ(attend(kernel::PlainScore{}, {ctx.output<float>(Shape{1, 2, 3, 5}), 2}), "[attention] sums of distances (1, 2, 3, 5) do not fit queries (1, 3, 2, 4)");
   EXPECT_EQ(attend(op::RelativeProductScore<float>{q, r, most, 1}), "[attention] relative keys (2, 4, 5), distance 0 at " + std::to_string(most) + ", do not reach 2 tokens back and 2 forth");
   EXPECT_NO_THROW(op::attention<float>(ctx, q.view(), q.view(), q.view(), {}, op::RelativeProductScore<float>{q, r, 2, 1}));
 }

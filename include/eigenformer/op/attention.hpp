@@ -169,6 +169,12 @@ template <class T>
 struct DistanceSums {
   View<T, 4> sums{};
   Index before = 0;
+
+  void check(Shape<4> queries) const {
+    if (!sums) return;
+    require(sums.shape() == queries.with_width(sums.width()), "attention", "sums of distances ", sums.shape(), " do not fit queries ", queries);
+    detail::check_before(before, sums.width());
+  }
 };
 
 /// query (B, N, H, E), key (B, M, K, E), value (B, M, K, E) with K dividing H; sinks (H) or null: scores of nothing → (B, N, H, E)
@@ -183,10 +189,7 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
   require(!sinks || sinks.size() == query.extent(2), "attention", sinks.size(), " sinks do not fit ", query.extent(2), " heads");
   if constexpr (requires { score.check(Index{}, Index{}, Index{}, Index{}, options.mask); })
     score.check(query.extent(0), query.extent(2), query.extent(1), key.extent(1), options.mask);
-  require(!distances.sums || (distances.sums.extent(0) == query.extent(0) && distances.sums.extent(1) == query.extent(1) && distances.sums.extent(2) == query.extent(2) &&
-                              distances.sums.extent(3) > 0),
-          "attention", "sums of distances ", distances.sums.shape(), " do not fit queries ", query.shape());
-  if (distances.sums) detail::check_before(distances.before, distances.sums.extent(3));
+  distances.check(query.shape());
   const Mask mask = remembered(ctx, options.mask);
   const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), mask, next_dropout(ctx, options.dropout), sinks,
                                        {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};
@@ -226,11 +229,12 @@ ConstView<T, 4> cached_attention(Context& ctx, ConstView<T, 4> query, ConstView<
     longest = (std::max)(longest, sequences[s].keys);
   }
   require(query.extent(0) == 1 && queries == query.extent(1), "attention", "queries ", query.shape(), " are not those of ", queries, " tokens");
-  const View<T, 4> y = ctx.output<T>(query.shape());
   require(head_width == query.extent(3), "attention", "keys of width ", head_width, " do not fit queries ", query.shape());
   require(key_heads > 0 && heads % key_heads == 0, "attention", key_heads, " key-value heads do not divide ", heads, " query heads");
   require(!sinks || sinks.size() == heads, "attention", sinks.size(), " sinks do not fit ", heads, " heads");
   if constexpr (requires { score.check(Index{}, Index{}, Index{}, Index{}, mask); }) score.check(1, heads, queries, longest, mask);
+  distances.check(query.shape());
+  const View<T, 4> y = ctx.output<T>(query.shape());
   const kernel::CachedAttentionInputs<T> in{query, sequences, key_heads, mask.causal, mask.window, sinks,
                                             {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};
   kernel::cached_attention_forward<T>(ctx.threads, ctx.arena, in, y, detail::forward_score<T>(score));
