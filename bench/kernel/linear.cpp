@@ -93,15 +93,16 @@ const int registered = [] {
         kernel::gated_mlp_forward<Silu, float>(pool, arena, x, gate, up, down, {}, {}, y);
       });
     }
-    add(on_threads("linear_row/4096x16384", threads), [=](benchmark::State& state) {
-      const Threads pool(threads);
-      Arena arena;
-      const auto x = normal(Shape{1, 4096}), weight = normal(Shape{16384, 4096});
-      const auto panels = packed(pool, arena, weight);
-      Tensor<float, 2> y(Shape{1, 16384});
-      run_bytes(state, 4096.0 * 16384 * sizeof(float), [&] { return read_bandwidth(threads); },
-                [&] { kernel::linear_forward<float>(pool, arena, x, weight, ConstView<float, 1>(), y, panels); });
-    });
+    for (const bool plain : {false, true})
+      add(on_threads(plain ? "linear_row_plain/4096x16384" : "linear_row/4096x16384", threads), [=](benchmark::State& state) {
+        const Threads pool(threads);
+        Arena arena;
+        const auto x = normal(Shape{1, 4096}), weight = normal(Shape{16384, 4096});
+        const auto panels = plain ? kernel::Panels<float>() : packed(pool, arena, weight);
+        Tensor<float, 2> y(Shape{1, 16384});
+        run_bytes(state, 4096.0 * 16384 * sizeof(float), [&] { return read_bandwidth(threads); },
+                  [&] { kernel::linear_forward<float>(pool, arena, x, weight, ConstView<float, 1>(), y, panels); });
+      });
   }
   return 0;
 }();

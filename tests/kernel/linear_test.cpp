@@ -172,7 +172,7 @@ TYPED_TEST(LinearKernel, ARowAloneAndARowOfManyAreTheSameBits) {
   const Guarded<T, 2> x(Shape{rows, in}, {}, 1), w(Shape{out, in}, {}, 2), y(Shape{rows, out});
   const Guarded<T, 1> b(Shape{out}, {}, 3);
   kernel::linear_forward<T>({}, this->arena, x, w, b, y);
-  for (const Index count : {1, 2, 5, 8, 16})
+  for (Index count = 1; count <= kernel::few_rows + 1; ++count)
     for (Index row = 0; row + count <= rows; row += 3) {
       const Index first = row * 2 % (out - 19);
       const Guarded<T, 2> part(Shape{count, 19});
@@ -198,13 +198,15 @@ TYPED_TEST(LinearKernel, TheRestOfABatchDoesNotChangeDerivativesOfARow) {
 // Panels that were packed before, against a guard page, and the same bits as without.
 TYPED_TEST(LinearKernel, PackedWeights) {
   using T = TypeParam;
-  for (const Index out : sizes)
-    for (const Index in : {1, 17, 130}) {
-      const Guarded<T, 2> x(Shape{Index{7}, in}, {}, 1), w(Shape{out, in}, {3}, 2), y(Shape{Index{7}, out}), z(Shape{Index{7}, out});
-      const Guarded<T, 1> b(Shape{out}, {}, 3), panels(Shape{kernel::Panels<T>::size(in, out)});
-      const auto packed = kernel::pack_panels_transposed<T>({}, w, panels.view().data());
-      kernel::linear_forward<T>({}, this->arena, x, w, ConstView<T, 1>(b), y);
-      kernel::linear_forward<T>({}, this->arena, x, w, ConstView<T, 1>(b), z, packed);
-      for (Index i = 0; i < 7 * out; ++i) ASSERT_EQ(z.view().data()[i], y.view().data()[i]) << out << ' ' << in;
-    }
+  for (const Index rows : {Index{1}, Index{7}, kernel::few_rows, kernel::few_rows + 1})
+    for (const Index out : {3, 16, 37, 100})
+      for (const Index in : {1, 17, 530}) {
+        const Guarded<T, 2> x(Shape{rows, in}, {5}, 1), w(Shape{out, in}, {3}, 2), y(Shape{rows, out}, {2}), z(Shape{rows, out});
+        const Guarded<T, 1> b(Shape{out}, {}, 3), panels(Shape{kernel::Panels<T>::size(in, out)});
+        const auto packed = kernel::pack_panels_transposed<T>({}, w, panels.view().data());
+        kernel::linear_forward<T>(Threads(2), this->arena, x, w, ConstView<T, 1>(b), y);
+        kernel::linear_forward<T>({}, this->arena, x, w, ConstView<T, 1>(b), z, packed);
+        for (Index i = 0; i < rows; ++i)
+          for (Index j = 0; j < out; ++j) ASSERT_EQ(z(i, j), y(i, j)) << rows << ' ' << out << ' ' << in;
+      }
 }

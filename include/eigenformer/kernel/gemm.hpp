@@ -1,11 +1,12 @@
 // Matrix products in register tiles. The right factor is repacked into panels, k-major and as wide as the tile, ahead or block by
-// block where it is used; the left one is read in place or, where its k axis is strided, from a packed copy. Every element of the
-// result is a sum over blocks of k = 0 … depth_block − 1, …, in that order, each one chain of fused multiply-adds over its k, whatever
-// tile, edge or thread computes it: that is the bit guarantee.
+// block where it is used; for few rows it is read where it lies. The left one is read in place or, where its k axis is strided, from
+// a packed copy. Every element of the result is a sum over blocks of k = 0 … depth_block − 1, …, in that order, each one chain of
+// fused multiply-adds over its k, whatever tile, edge or thread computes it: that is the bit guarantee.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "eigenformer/core/arena.hpp"
 #include "eigenformer/core/eigen.hpp"
@@ -45,7 +46,7 @@ struct Panels {
   static Index size(Index depth, Index width) { return (width + Tile<T>::width - 1) / Tile<T>::width * Tile<T>::width * depth; }
 };
 
-/// A right factor wᵀ for w (N, K) that is packed block by block, where and when it is needed.
+/// A right factor wᵀ for w (N, K) that is packed block by block, where and when it is needed; for few rows not at all.
 template <Real T>
 struct TransposedRight {
   ConstView<T, 2> w;
@@ -233,12 +234,101 @@ void prefetch_left(const Left<T>& a, Index first, Index count, Index k, Index de
     for (Index j = 0; j < count; j += cache_line<T>) prefetch_far(a.data + (k + i) * a.stride + first + j);
 }
 
+/// `count` ≤ width rows of w, `depth` long, that a product reads where they lie, a cache line of each at a time.
+template <class T>
+struct Strip {
+  static constexpr Index width = cache_line<T>, ahead = 4 * width;
+  static constexpr int vectors = static_cast<int>(width / Vec<T>::lanes);
+  static constexpr int tallest = (std::min)(16, Tile<T>::rows * Tile<T>::vectors / vectors);  // tile
+  const T* w;
+  Index stride, count, depth;
+  Index left, turn;  // elements to the end of the rows, and from there to the next strip
+
+  /// Columns [k, k + some) become rows at `to`, `width` apart; those that come are asked for.
+  void take(Index k, Index some, T* to) const {
+    const Index next = k + ahead < left ? k + ahead : k + ahead + turn;
+    for (Index i = 0; i < count; ++i) prefetch(w + i * stride + next);
+    if (count < width || some < width) return pack_panel_transposed(w + k, stride, count, some, T{1}, to, width);
+    constexpr Index lanes = Vec<T>::lanes;
+    for (Index i = 0; i < width; i += lanes)
+      for (Index j = 0; j < width; j += lanes) {
+        Vec<T> block[static_cast<std::size_t>(lanes)];
+        load_columns(w + i * stride + k + j, stride, block);
+        unroll<lanes>([&](auto n) EIGENFORMER_INLINE_LAMBDA { block[n].store(to + (j + n) * width + i); });
+      }
+  }
+};
+
+/// c (Rows, strip width) = [c +] a·wᵀ
+template <class T, int Rows>
+void strip_tile(const Strip<T>& w, const T* a, Index a_stride, T* c, Index c_stride, bool add) {
+  using V = Vec<T>;
+  constexpr int vectors = Strip<T>::vectors;
+  T columns[static_cast<std::size_t>(Strip<T>::width * Strip<T>::width)];
+  V sums[static_cast<std::size_t>(Rows * vectors)];
+  unroll<Rows * vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA { sums[n] = V(T{0}); });
+  for (Index k = 0; k < w.depth; k += Strip<T>::width) {
+    const Index some = (std::min)(Strip<T>::width, w.depth - k);
+    w.take(k, some, columns);
+    for (Index i = 0; i < some; ++i) {
+      V right[static_cast<std::size_t>(vectors)];
+      unroll<vectors>([&](auto v) EIGENFORMER_INLINE_LAMBDA { right[v] = V::load(columns + i * Strip<T>::width + v * V::lanes); });
+      unroll<Rows>([&](auto r) EIGENFORMER_INLINE_LAMBDA {
+        const V left(a[r * a_stride + k + i]);
+        unroll<vectors>([&](auto v) EIGENFORMER_INLINE_LAMBDA { sums[r * vectors + v] = fma(left, right[v], sums[r * vectors + v]); });
+      });
+    }
+  }
+  for (Index r = 0; r < Rows; ++r)
+    for_vectors<T>(w.count, [&](Index j, auto n) {
+      T* const to = c + r * c_stride + j;
+      const V total = sums[r * vectors + j / V::lanes];
+      store(to, add ? load(to, n) + total : total, n);
+    });
+}
+
+/// The tile of the right height.
+template <class T, int Rows = Strip<T>::tallest>
+void any_strip_tile(Index rows, const Strip<T>& w, const T* a, Index a_stride, T* c, Index c_stride, bool add) {
+  if constexpr (Rows > 1)
+    if (rows < Rows) return any_strip_tile<T, Rows - 1>(rows, w, a, a_stride, c, c_stride, add);
+  strip_tile<T, Rows>(w, a, a_stride, c, c_stride, add);
+}
+
+/// C (M, N) = [C +] A·wᵀ for few rows.
+template <class T, class Finish>
+void multiply_strips(const Threads& threads, const Left<T>& a, ConstView<T, 2> w, View<T, 2> c, bool add, Finish&& finish) {
+  constexpr Index width = Strip<T>::width, tallest = Strip<T>::tallest;
+  const Index tiles = (a.rows + tallest - 1) / tallest, work = (std::max)(a.rows * width * a.depth, Index{1});
+  threads.parallel_for((w.extent(0) + width - 1) / width, 500000 / work, [&](Index begin, Index end) {
+    for (Index column = begin * width; column < (std::min)(end * width, w.extent(0)); column += width) {
+      const Index count = (std::min)(width, w.extent(0) - column);
+      Index k = 0;
+      do {
+        const Index left = a.depth - k;
+        const Strip<T> strip{w.row(column) + k, w.stride(0), count, (std::min)(depth_block, left), left, width * w.stride(0) - a.depth};
+        for (Index i = 0; i < tiles; ++i) {
+          const Index row = a.rows * i / tiles, rows = a.rows * (i + 1) / tiles - row;
+          any_strip_tile<T>(rows, strip, a.data + row * a.stride + k, a.stride, c.row(row) + column, c.stride(0), add || k > 0);
+        }
+        k += strip.depth;
+      } while (k < a.depth);
+      for (Index row = 0; row < a.rows; ++row) finish(row, column, c.row(row) + column, count);
+    }
+  });
+}
+
 }  // namespace detail
+
+/// Up to so many rows, a right factor wᵀ is read where it lies: to turn it to columns takes no longer than to read it from memory.
+inline constexpr Index few_rows = 16;
 
 /// C (M, N) = [C +] A·B, then finish(row, column, pointer, count) on every finished piece of a row of C. B is Panels,
 /// TransposedRight or PlainRight. What a finish reads it may ask for ahead in prefetch(row, column, count).
 template <class T, class B, class Finish>
 void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b, View<T, 2> c, bool add, Finish&& finish) {
+  if constexpr (std::is_same_v<B, TransposedRight<T>>)
+    if (a.rows <= few_rows && !a.transposed) return detail::multiply_strips(threads, a, b.w, c, add, finish);
   constexpr Index width = Tile<T>::width;
   const detail::RowGroups<T> groups{a.rows};
   const detail::Right<T> right(b);

@@ -493,6 +493,14 @@ EIGENFORMER_INLINE void prefetch_to_write([[maybe_unused]] const T* line) {
 #endif
 }
 
+/// Asks for a cache line that will be read soon.
+template <class T>
+EIGENFORMER_INLINE void prefetch([[maybe_unused]] const T* line) {
+#ifdef __GNUC__
+  __builtin_prefetch(line);
+#endif
+}
+
 /// Asks for a cache line that will be read later, into the second-level cache.
 template <class T>
 EIGENFORMER_INLINE void prefetch_far([[maybe_unused]] const T* line) {
@@ -512,6 +520,36 @@ EIGENFORMER_INLINE void transpose(Vec<T>* square) {
     for (Index i = 0; i < lanes; ++i) square[i].packet = block.packet[i];
   }
 }
+
+/// The columns of a square of lanes × lanes elements whose rows are `stride` apart.
+template <class T>
+EIGENFORMER_INLINE void load_columns(const T* from, Index stride, Vec<T>* square) {
+  constexpr Index lanes = Vec<T>::lanes;
+#ifdef __AVX512F__
+  // Quarters of four rows go into a register as they are loaded: that takes no turn on the one port that shuffles.
+  if constexpr (lanes == 16) {
+    unroll<4>([&](auto q) EIGENFORMER_INLINE_LAMBDA {
+      __m512 rows[4];
+      unroll<4>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
+        const T* const at = from + j * stride + 4 * q;
+        const __m256 half = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(at)), _mm_loadu_ps(at + 4 * stride), 1);
+        const __m512 three = _mm512_insertf32x4(_mm512_castps256_ps512(half), _mm_loadu_ps(at + 8 * stride), 2);
+        rows[j] = _mm512_insertf32x4(three, _mm_loadu_ps(at + 12 * stride), 3);
+      });
+      const __m512 low01 = _mm512_unpacklo_ps(rows[0], rows[1]), low23 = _mm512_unpacklo_ps(rows[2], rows[3]);
+      const __m512 high01 = _mm512_unpackhi_ps(rows[0], rows[1]), high23 = _mm512_unpackhi_ps(rows[2], rows[3]);
+      square[4 * q] = _mm512_shuffle_ps(low01, low23, 0x44);
+      square[4 * q + 1] = _mm512_shuffle_ps(low01, low23, 0xee);
+      square[4 * q + 2] = _mm512_shuffle_ps(high01, high23, 0x44);
+      square[4 * q + 3] = _mm512_shuffle_ps(high01, high23, 0xee);
+    });
+    return;
+  }
+#endif
+  for (Index i = 0; i < lanes; ++i) square[i] = Vec<T>::load(from + i * stride);
+  transpose(square);
+}
+
 /// f(i, lanes) for every full vector of [0, count), then f(i, rest) if something is left; f takes (Index, count type).
 template <class T, class F>
 EIGENFORMER_INLINE void for_vectors(Index count, F&& f) {
