@@ -62,8 +62,8 @@ TEST(BadInput, CountsOfACache) {
   const Tensor<float, 4> keys(Shape{1, 2, 1, 4});
   const std::vector<Index> negative{-1, 3}, more{(std::numeric_limits<Index>::max)(), 3}, one{2}, good{1, 1};
   const auto append = [&](const std::vector<Index>& counts) { return error_of([&] { cache.append(Threads(), keys, keys, counts, 1); }); };
-  EXPECT_EQ(append(negative), "[kv_cache] counts of tokens that do not add up to those of keys (1, 2, 1, 4)");
-  EXPECT_EQ(append(more), "[kv_cache] counts of tokens that do not add up to those of keys (1, 2, 1, 4)");
+  EXPECT_EQ(append(negative), "[kv_cache] cannot take up -1 tokens");
+  EXPECT_EQ(append(more), "[kv_cache] " + std::to_string(more[0]) + " tokens of all sequences, but keys (1, 2, 1, 4)");
   EXPECT_EQ(cache.length(0), 0);
   cache.append(Threads(), keys, keys, good, 1);
   Context ctx;

@@ -100,8 +100,8 @@ class KvCache {
     require(keys.shape() == values.shape() && keys.extent(0) == 1, "kv_cache", "keys ", keys.shape(), " and values ", values.shape(), " do not fit");
     Index total = 0;
     for (const Index count : counts) {
-      require(count >= 0 && count <= keys.extent(1) - total, "kv_cache", "counts of tokens that do not add up to those of keys ", keys.shape());
-      total += count;
+      require(count >= 0, "kv_cache", "cannot take up ", count, " tokens");
+      total += (std::min)(count, (std::numeric_limits<Index>::max)() - total);
     }
     require(total == keys.extent(1), "kv_cache", total, " tokens of all sequences, but keys ", keys.shape());
     require(heads == heads_ && width == width_, "kv_cache", "keys ", keys.shape(), " do not fit a cache of ", heads_, " heads of width ", width_);
