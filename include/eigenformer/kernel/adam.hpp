@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 #include "eigenformer/core/arena.hpp"
 #include "eigenformer/core/threads.hpp"
@@ -37,7 +38,8 @@ void adam_step(const Threads& threads, const AdamStep& step, Index count, T* wei
       const V m = fma(load(first + i, n), V(beta1), g * V(rest1)), v = fma(load(second + i, n), V(beta2), g * g * V(rest2));
       store(first + i, m, n);
       store(second + i, v, n);
-      store(weight + i, fma(load(weight + i, n), V(keep), V(-rate) * m / fma(square_root(v), V(root), V(epsilon))), n);
+      const V size = maximum(fma(square_root(v), V(root), V(epsilon)), V((std::numeric_limits<T>::min)()));  // without ε, 0/0 would be NaN
+      store(weight + i, fma(load(weight + i, n), V(keep), V(-rate) * m / size), n);
     });
   });
 }

@@ -14,7 +14,6 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <numbers>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -134,7 +133,7 @@ struct AttentionRow {
 
   template <class V>
   V weight(V score) const {
-    return exp2((score - V(largest)) * V(std::numbers::log2e_v<T>)) * V(factor);
+    return exp_of_negative(score - V(largest)) * V(factor);
   }
 };
 
@@ -245,7 +244,7 @@ struct OnlineSoftmax {
     const auto weigh_some = [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
       const auto s = load(scores + j, n);
       using V = std::remove_const_t<decltype(s)>;
-      const V weight = exp2((s - V(from)) * V(std::numbers::log2e_v<T>));
+      const V weight = exp_of_negative(s - V(from));
       store(scores + j, weight, n);
       return weight;
     };
@@ -439,7 +438,7 @@ void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& i
               shifts[i] = states_here[i].raise(line, padded);
               shifts[after + i] = states_here[i].base();
             }
-            for_vectors<T>(here, [&](Index i, auto n) { store(shifts + i, exp2((load(shifts + i, n) - load(shifts + after + i, n)) * Vec<T>(std::numbers::log2e_v<T>)), n); });
+            for_vectors<T>(here, [&](Index i, auto n) { store(shifts + i, exp_of_negative(load(shifts + i, n) - load(shifts + after + i, n)), n); });
             for (Index i = 0; i < here; ++i) {
               if (shifts[i] == 1) continue;
               states_here[i].sum = states_here[i].sum * Vec<T>(shifts[i]);
@@ -580,7 +579,7 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
               const AttentionRow<T> statistics = rows(b, h, row);
               const ScoreRow at = in.row(b, h, row);
               const auto differentiate = [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {  // by the score
-                const auto bent = load(weight_row + j, n);
+                const auto bent = load(weight_row + j, n, -std::numeric_limits<T>::infinity());
                 using V = std::remove_const_t<decltype(bent)>;
                 auto weight = statistics.weight(bent);
                 auto slope = load(slope_row + j, n);

@@ -20,7 +20,7 @@ namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
 enum class NormKind { layer, rms };
 
-/// What the forward pass keeps of a row: its mean as an unevaluated sum (0 for an RMS norm), and 1/√(… + ε).
+/// What the forward pass keeps of a row: its mean as an unevaluated sum (0 for an RMS norm), and 1/√(… + ε), or 0 for 1/√0.
 template <class T>
 struct RowStatistics {
   T mean, mean_rest, scale;
@@ -33,6 +33,12 @@ struct RowStatistics {
   }
 };
 
+/// 1/√x, and 0 for 0: a row of zeros without an ε becomes zeros, and so does its gradient.
+template <class T>
+T inverse_root(T x) {
+  return x == 0 ? T{0} : 1 / std::sqrt(x);
+}
+
 /// Mean and variance by the corrected two-pass method (Chan, Golub, LeVeque 1983); or the mean square.
 template <NormKind Kind, class T>
 RowStatistics<T> row_statistics(const T* x, Index width, double epsilon) {
@@ -43,7 +49,7 @@ RowStatistics<T> row_statistics(const T* x, Index width, double epsilon) {
       const Vec<T> at = load(x + j, n);
       return at * at;
     });
-    return {0, 0, 1 / std::sqrt(square / count + static_cast<T>(epsilon))};
+    return {0, 0, inverse_root(square / count + static_cast<T>(epsilon))};
   } else {
     const T mean = sum_vectors<T>(width, [&](Index j, auto n) { return load(x + j, n); }) / count;
     const auto [first, second] = sum_vectors<T, 2>(width, [&](Index j, auto n) {
@@ -51,7 +57,7 @@ RowStatistics<T> row_statistics(const T* x, Index width, double epsilon) {
       return std::array{centred, centred * centred};
     });
     const T rest = first / count, variance = (std::max)(second / count - rest * rest, T{0});
-    return {mean, rest, 1 / std::sqrt(variance + static_cast<T>(epsilon))};
+    return {mean, rest, inverse_root(variance + static_cast<T>(epsilon))};
   }
 }
 

@@ -36,11 +36,8 @@ SoftmaxSum<T> softmax_sum(const T* x, Index width, F&& each) {
   const T top = largest(maximum(maximum(most[0], most[1]), maximum(most[2], most[3])));
   Lot<T> totals(T{0});
   for_lots<T>(width, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
-    const auto in = [&] {
-      if constexpr (std::is_same_v<decltype(n), Index>) return load(x + j, n, -std::numeric_limits<T>::infinity());
-      else return load(x + j, n);
-    }();
-    const auto e = exp(in - decltype(in)(top));
+    const auto in = load(x + j, n, -std::numeric_limits<T>::infinity());
+    const auto e = exp(in - std::remove_const_t<decltype(in)>(top));
     each(j, n, e);
     if constexpr (std::is_same_v<decltype(e), const Lot<T>>) totals = totals + e;
     else totals.parts[0] = totals.parts[0] + e;
