@@ -156,7 +156,7 @@ double check_derivative() {
         }
       },
       model, gradient);
-  std::printf("%td weights: the derivative and differences differ by %.1e at most, relatively\n", parameter_count(model), largest);
+  std::printf("%lld weights: the derivative and differences differ by %.1e at most, relatively\n", static_cast<long long>(parameter_count(model)), largest);
   return largest;
 }
 

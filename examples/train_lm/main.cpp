@@ -96,7 +96,7 @@ int run(int argc, char** argv) {
                         .block = {.width = options.width, .hidden = options.hidden, .heads = options.heads, .dropout = 0, .attention_bias = false, .norm_epsilon = 1e-5}});
   initialize(initial, options.seed);
   std::printf("Learning to write like %s, %zu bytes.\n", options.text.empty() ? "eigenformer's headers" : options.text.c_str(), text.size());
-  std::printf("%td parameters: %td layers, width %td, hidden %td, %td heads, windows of %td bytes\n", parameter_count(initial), options.layers, options.width, options.hidden,
+  std::printf("%lld parameters: %td layers, width %td, hidden %td, %td heads, windows of %td bytes\n", static_cast<long long>(parameter_count(initial)), options.layers, options.width, options.hidden,
               options.heads, options.context);
 
   Trainer trainer(std::move(initial), {.adam = {.beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1}, .learning_rate = [&](Index step) { return rate_of(options, step); }, .clip = 1.0},

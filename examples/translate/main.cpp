@@ -55,8 +55,8 @@ bool learn(const Options& options, const Corpus& corpus) {
   eigenformer::initialize(translator.model, seed);
   std::printf("Learning to translate %s.\n",
               options.data.empty() ? "the names of numbers, English to Korean" : options.data.c_str());
-  std::printf("%td parameters: %td + %td layers, width %td, hidden %td, %td heads, %td characters\n",
-              eigenformer::parameter_count(translator.model), options.sizes.layers, options.sizes.layers,
+  std::printf("%lld parameters: %td + %td layers, width %td, hidden %td, %td heads, %td characters\n",
+              static_cast<long long>(eigenformer::parameter_count(translator.model)), options.sizes.layers, options.sizes.layers,
               options.sizes.width, options.sizes.hidden, options.sizes.heads, translator.vocabulary.size() - 3);
 
   eigenformer::Trainer trainer(

@@ -1,6 +1,7 @@
 // The key-value cache under every kind of attention: against one pass over everything, bit for bit, beyond the size of its blocks.
 #include "eigenformer/layer/attention/kv_cache.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <tuple>
@@ -103,7 +104,7 @@ TEST(KvCache, IsOnePassForRelativePositions) {
 TEST(KvCache, AWindowIsARing) {
   const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2, .window = 100}));
   CachedRun run(layer, 1, 4000);
-  std::size_t most = 0;
+  std::int64_t most = 0;
   for (int i = 0; i < 100; ++i) {
     run.next({40});
     most = (std::max)(most, run.cache.bytes());
@@ -117,7 +118,7 @@ TEST(KvCache, ForksShare) {
   const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
   CachedRun run(layer, 1, 1300);
   run.next({1100});
-  const std::size_t one = run.cache.bytes(), block = KvCache<float>::bytes_for(kernel::key_block<float>, 2, 3);
+  const std::int64_t one = run.cache.bytes(), block = KvCache<float>::bytes_for(kernel::key_block<float>, 2, 3);
   run.select({0, 0, 0});
   EXPECT_EQ(run.cache.bytes(), one);
   run.next({1, 1, 1});
@@ -148,24 +149,27 @@ TEST(KvCache, AlignsBottomRight) {
 
 // By hand: one head of width 3 in whole vectors of 16 bytes or more; a token is a key and a value.
 TEST(KvCache, SaysItsMemory) {
-  constexpr auto lanes = static_cast<std::size_t>(kernel::Vec<float>::lanes);
+  constexpr std::int64_t lanes = kernel::Vec<float>::lanes;
   EXPECT_EQ(KvCache<float>::bytes_for(1, 2, 3), 2 * 4 * lanes * (3 + (3 + lanes - 1) / lanes * lanes));
-  EXPECT_EQ(KvCache<float>::bytes_for(kernel::key_block<float> + 1, 1, 16), 4 * 2 * 16 * (static_cast<std::size_t>(kernel::key_block<float>) + lanes));
-  if constexpr (sizeof(Index) == 8) {  // 2⁵⁰ tokens, 8 heads, keys and values of 128 floats: 2⁵⁰ · 2³ · 2⁸ · 2²
-    EXPECT_EQ(KvCache<float>::bytes_for(Index{1} << 50, 8, 128), std::size_t{1} << 63);
-    EXPECT_EQ(KvCache<float>::bytes_for((Index{1} << 50) - 1, 8, 128), std::size_t{1} << 63);
+  EXPECT_EQ(KvCache<float>::bytes_for(kernel::key_block<float> + 1, 1, 16), 4 * 2 * 16 * (kernel::key_block<float> + lanes));
+  if constexpr (sizeof(Index) == 8) {  // 2⁴⁹ tokens, 8 heads, keys and values of 128 floats: 2⁴⁹ · 2³ · 2⁸ · 2²
+    constexpr auto tokens = static_cast<Index>(std::int64_t{1} << 49);
+    EXPECT_EQ(KvCache<float>::bytes_for(tokens, 8, 128), std::int64_t{1} << 62);
+    EXPECT_EQ(KvCache<float>::bytes_for(tokens - 1, 8, 128), std::int64_t{1} << 62);
     constexpr Index most = std::numeric_limits<Index>::max();
-    EXPECT_EQ(error_of([&] { KvCache<float>::bytes_for(Index{1} << 52, 8, 128); }), "[kv_cache] 4503599627370496 tokens of 8 heads of width 128 take more bytes than can be counted");
+    EXPECT_EQ(error_of([&] { KvCache<float>::bytes_for(2 * tokens, 8, 128); }), "[kv_cache] 1125899906842624 tokens of 8 heads of width 128 take more bytes than can be counted");
     for (const auto& [count, kept_heads, kept_width] : {std::tuple{most, Index{1}, Index{1}}, {Index{1}, most, Index{1}}, {Index{1}, Index{1}, most}, {most, most, most}})
       EXPECT_THROW(KvCache<float>::bytes_for(count, kept_heads, kept_width), Error);
   }
-  EXPECT_EQ(KvCache<float>::bytes_for(0, 2, 3), 0u);
+  EXPECT_EQ(KvCache<float>::bytes_for(0, 2, 3), 0);
+  // More than 32 bits hold: 2²¹ tokens, 8 heads of 128: 2²¹ · 2³ · 2⁸ · 2²
+  EXPECT_EQ(KvCache<float>::bytes_for(1 << 21, 8, 128), 17'179'869'184);
   for (const auto& [count, kept_heads, kept_width] : {std::tuple{-1, 2, 3}, {1, 0, 3}, {1, 2, 0}, {1, -2, 3}})
     EXPECT_THROW(KvCache<float>::bytes_for(count, kept_heads, kept_width), Error);
   const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
   for (const Index tokens : {1, 40, 700}) {
     CachedRun run(layer, 1, tokens);
-    EXPECT_EQ(run.cache.bytes(), 0u);
+    EXPECT_EQ(run.cache.bytes(), 0);
     run.next({tokens});
     EXPECT_EQ(run.cache.bytes(), KvCache<float>::bytes_for(tokens, 2, 3));
   }
@@ -176,7 +180,7 @@ TEST(KvCache, CopiesFromStepToStep) {
   const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
   CachedRun run(layer, 4, 400);
   run.next({1, 100, 7, 50});
-  std::size_t after = 0;
+  std::int64_t after = 0;
   auto before = run.cache;
   for (int step = 0; step < 200; ++step) {
     before = run.cache;
@@ -191,7 +195,7 @@ TEST(KvCache, MakesWhatIsNeeded) {
   const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
   CachedRun run(layer, 4, 500);
   run.next({500, 40, 30, 4});
-  std::size_t needed = 0;
+  std::int64_t needed = 0;
   for (const Index tokens : {500, 40, 30, 4}) needed += KvCache<float>::bytes_for(tokens, 2, 3);
   EXPECT_EQ(run.cache.bytes(), needed);
 }
@@ -201,7 +205,7 @@ TEST(KvCache, ReservedItDoesNotGrow) {
   CachedRun run(layer, 1, 300);
   run.cache.reserve(300);
   run.next({1});
-  const std::size_t bytes = run.cache.bytes();
+  const std::int64_t bytes = run.cache.bytes();
   for (int i = 0; i < 13; ++i) run.next({23});
   EXPECT_EQ(run.cache.bytes(), bytes);
 }

@@ -88,6 +88,7 @@ class Arena {
   /// `count` uninitialised elements on a cache line; never null.
   template <class T>
   T* allocate(Index count) {
+    require(checked_count(Shape{count}, sizeof(T)) >= 0, "arena", count, " elements of ", sizeof(T), " bytes are negative or too many");
     return static_cast<T*>(allocate_bytes(static_cast<std::size_t>((std::max)(count, Index{1})) * sizeof(T)));
   }
 

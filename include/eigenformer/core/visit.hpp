@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -143,10 +144,10 @@ void walk(F&& f, Models&... models) {
   walker.descend(models...);
 }
 
-/// Number of weights; a tied tensor counts once.
+/// Number of weights; a tied tensor counts once. Of a model without memory it may be more than an Index holds.
 template <class Model>
-Index parameter_count(const Model& model) {
-  Index count = 0;
+std::int64_t parameter_count(const Model& model) {
+  std::int64_t count = 0;
   walk([&](const Leaf&, const auto& tensor) { count += tensor.size(); }, model);
   return count;
 }

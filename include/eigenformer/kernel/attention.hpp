@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -342,10 +343,11 @@ void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& i
   constexpr Index lanes = Vec<T>::lanes, tile_rows = Tile<T>::rows, keys_at_once = key_block<T>, most_queries = 6 * row_block;
   constexpr T infinity = std::numeric_limits<T>::infinity();
   const Index heads = in.key_heads(), group = in.group(), head_width = in.width();
-  Index queries = 0, work = 0;
+  Index queries = 0;
+  std::int64_t work = 0;
   for (Index s = 0; s < in.sequences(); ++s) {
     queries = (std::max)(queries, in.queries(s));
-    work += in.queries(s) * in.keys(s);
+    work += std::int64_t{in.queries(s)} * in.keys(s);
   }
 
   // A task packs each block of keys and values, unless they come from a cache, and uses it for many queries, of all heads that
@@ -362,8 +364,9 @@ void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& i
   const auto scale_line = [](T* line, Index width, T by) {
     for_vectors<T>(width, [&](Index e, auto n) { store(line + e, load(line + e, n) * Vec<T>(by), n); });
   };
-  const Index least_work = 100000;  // of what a thread takes at once
-  threads.parallel_for(tasks, least_work * tasks / (std::max)(work * in.heads() * head_width, Index{1}), [&](Index first_task, Index last_task, int slot) {
+  constexpr std::int64_t least_work = 100000;  // of what a thread takes at once
+  const std::int64_t grain = least_work * tasks / (std::max)(work * in.heads() * head_width, std::int64_t{1});
+  threads.parallel_for(tasks, static_cast<Index>((std::min)(grain, std::int64_t{tasks})), [&](Index first_task, Index last_task, int slot) {
     for (Index task = first_task; task < last_task; ++task) {
       const Index s = task / (heads * pieces), kv = task / pieces % heads, offset = (pieces - 1 - task % pieces) * piece;
       const Index b = in.batch_row(s), first = in.first_query(s) + offset, count = (std::min)(piece, in.queries(s) - offset);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
@@ -73,7 +74,7 @@ template <Real T>
 struct RowGroups {
   static constexpr Index per_block = row_block / Tile<T>::rows;
   Index rows, count = (rows + Tile<T>::rows - 1) / Tile<T>::rows;
-  Index begin(Index i) const { return rows * i / count; }
+  Index begin(Index i) const { return static_cast<Index>(std::int64_t{rows} * i / count); }
 
   /// Blocks of up to row_block rows: how many, and where the i-th begins.
   Index blocks() const { return (count + per_block - 1) / per_block; }
@@ -334,7 +335,7 @@ void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b
   const detail::Right<T> right(b);
   // A task that packs panels does so for many rows.
   const Index row_tasks = right.packs ? (groups.blocks() + 7) / 8 : groups.blocks(), panel_tasks = (right.panels() + panel_block - 1) / panel_block;
-  const Index work = a.rows / (std::max)(row_tasks, Index{1}) * panel_block * width * a.depth;  // of a task
+  const std::int64_t work = std::int64_t{a.rows} / (std::max)(row_tasks, Index{1}) * panel_block * width * a.depth;  // of a task
   const Index row_stride = a.transposed ? 1 : a.stride;
   constexpr Index right_size = panel_block * depth_block * width, left_size = row_block * depth_block;
   const auto scratch = arena.scratch();
@@ -347,7 +348,7 @@ void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b
       for (Index block = begin; block < end; ++block)
         detail::pack_left(a, groups.block_begin(block), groups.block_begin(block + 1) - groups.block_begin(block), 0, a.depth, packed_left + block * row_block * a.depth);
     });
-  threads.parallel_for(row_tasks * panel_tasks, 500000 / (std::max)(work, Index{1}), [&](Index begin, Index end, int slot) {
+  threads.parallel_for(row_tasks * panel_tasks, static_cast<Index>(500000 / (std::max)(work, std::int64_t{1})), [&](Index begin, Index end, int slot) {
     for (Index task = begin; task < end; ++task) {
       const Index first_block = groups.blocks() * (task % row_tasks) / row_tasks, last_block = groups.blocks() * (task % row_tasks + 1) / row_tasks;
       const Index first_panel = task / row_tasks * panel_block, last_panel = (std::min)(first_panel + panel_block, right.panels());

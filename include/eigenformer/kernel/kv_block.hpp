@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/kernel/gemm.hpp"
@@ -42,6 +43,7 @@ struct KvBlock {
   Index padded_width() const { return (width + Vec<T>::lanes - 1) / Vec<T>::lanes * Vec<T>::lanes; }
   Index head_size() const { return capacity * (width + padded_width()); }
   Index size() const { return heads * head_size(); }
+  std::int64_t bytes() const { return std::int64_t{heads} * capacity * (std::int64_t{width} + padded_width()) * static_cast<std::int64_t>(sizeof(T)); }
 
   T* keys(Index h) const { return data + h * head_size(); }
   T* values(Index h) const { return keys(h) + width * capacity; }

@@ -43,11 +43,12 @@
 #define EIGENFORMER_INLINE_LAMBDA
 #endif
 
-// g++ warns of packet types as template arguments (their alignment is an attribute) and, in version 12, of its own
-// AVX-512 intrinsics (a deliberately undefined operand).
+// g++ warns of packet types as template arguments (their alignment is an attribute), of AVX-512 intrinsics that are macros if it does
+// not optimise, and in version 12 of its own AVX-512 intrinsics (a deliberately undefined operand).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wignored-attributes"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif

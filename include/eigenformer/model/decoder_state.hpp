@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <span>
 #include <string_view>
@@ -75,8 +76,8 @@ struct DecoderState {
   }
 
   /// Of memory that the keys and values take.
-  std::size_t bytes() const {
-    std::size_t bytes = 0;
+  std::int64_t bytes() const {
+    std::int64_t bytes = 0;
     for (const auto* caches : {&layers, &across})
       for (const KvCache<T>& cache : *caches) bytes += cache.bytes();
     return bytes;

@@ -196,7 +196,7 @@ void add_numbers(std::vector<double>& to, const auto& part) {
 void add_numbers_of(std::vector<double>& to, const auto& part) {
   const auto add = [&](const auto& value) { to.push_back(static_cast<double>(value)); };
   if constexpr (requires { part.frequencies; }) {
-    for (const Index tokens : {Index{0}, Index{1} << 40}) {  // scalings that look at the length do so in between
+    for (const Index tokens : {Index{0}, Index{1} << 30}) {  // scalings that look at the length do so in between
       const RotaryFrequencies frequencies(part.config, tokens);
       to.insert(to.end(), frequencies.values.begin(), frequencies.values.end());
       add(frequencies.attention_factor);

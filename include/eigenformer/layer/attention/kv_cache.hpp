@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <span>
@@ -12,6 +13,7 @@
 
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/core/error.hpp"
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/kernel/attention.hpp"
 
@@ -24,8 +26,9 @@ class KvCache {
  public:
   /// Of keys and values of K heads of width E.
   KvCache(Index sequences, Index key_heads, Index head_width) : heads_(key_heads), width_(head_width) {
-    require(sequences >= 0 && sequences <= most_sequences, "kv_cache", "cannot keep ", sequences, " sequences");
+    require(sequences >= 0 && sequences <= largest_extent, "kv_cache", "cannot keep ", sequences, " sequences");
     require(key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", key_heads, " heads of width ", head_width);
+    require(bytes_for(kernel::key_block<T>, key_heads, head_width) <= largest_index, "kv_cache", "a block of ", key_heads, " heads of width ", head_width, " is too large");
     detail::with_memory("kv_cache", sequences, "sequences", [&] { sequences_.resize(static_cast<std::size_t>(sequences)); });
   }
   KvCache(const KvCache& other)  // blocks for later use are each one's own
@@ -46,29 +49,29 @@ class KvCache {
     require(s >= 0 && s < sequences(), "kv_cache", "there is no sequence ", s, " of ", sequences());
     return sequences_[static_cast<std::size_t>(s)].length;
   }
-  /// What so many tokens of one sequence take, without a reserve, for key_heads K of width E; throws if no std::size_t can say it.
-  static std::size_t bytes_for(Index tokens, Index key_heads, Index head_width) {
+  /// What so many tokens of one sequence take, without a reserve, for key_heads K of width E; throws if 64 bits cannot say it.
+  static std::int64_t bytes_for(Index tokens, Index key_heads, Index head_width) {
     constexpr Index size = kernel::key_block<T>;
     require(tokens >= 0 && key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", tokens, " tokens of ", key_heads, " heads of width ", head_width);
     const double most = 2.0 * sizeof(T) * static_cast<double>(key_heads) * (static_cast<double>(head_width) + kernel::Vec<T>::lanes) * (static_cast<double>(tokens) + size);
-    require(most < static_cast<double>((std::numeric_limits<std::size_t>::max)()), "kv_cache", tokens, " tokens of ", key_heads, " heads of width ", head_width,
+    require(most < static_cast<double>((std::numeric_limits<std::int64_t>::max)()), "kv_cache", tokens, " tokens of ", key_heads, " heads of width ", head_width,
             " take more bytes than can be counted");
-    const auto bytes = [=](Index capacity) { return static_cast<std::size_t>(kernel::KvBlock<T>{nullptr, capacity, key_heads, head_width}.size()) * sizeof(T); };
-    const std::size_t whole = bytes(size) * static_cast<std::size_t>(tokens / size);
+    const auto bytes = [=](Index capacity) { return kernel::KvBlock<T>{nullptr, capacity, key_heads, head_width}.bytes(); };
+    const std::int64_t whole = bytes(size) * (tokens / size);
     return tokens % size == 0 ? whole : whole + bytes(kernel::KvBlock<T>::fitting(tokens % size, size));
   }
 
   /// Of memory, blocks that sequences share counted once, and those kept for later use too. Blocks that were made together are given
   /// back together.
-  std::size_t bytes() const {
+  std::int64_t bytes() const {
     std::vector<const Block*> blocks;
     for (const Sequence& sequence : sequences_)
       for (const auto& block : sequence.blocks) blocks.push_back(block.get());
     for (const auto& block : free_) blocks.push_back(block.get());
     std::sort(blocks.begin(), blocks.end());
     blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
-    std::size_t bytes = 0;
-    for (const Block* block : blocks) bytes += block ? static_cast<std::size_t>(memory_of(*block).size()) * sizeof(T) : 0;
+    std::int64_t bytes = 0;
+    for (const Block* block : blocks) bytes += block ? memory_of(*block).bytes() : 0;
     return bytes;
   }
 
@@ -230,7 +233,7 @@ class KvCache {
     return std::make_shared<Block>(Block{memory, capacity});
   }
 
-  static constexpr Index most_at_once = Index{1} << 22, most_sequences = Index{1} << 31;  // elements; more are a mistake
+  static constexpr Index most_at_once = Index{1} << 22;  // elements
 
   std::vector<Sequence> sequences_, selected_;  // selected_: memory for select()
   std::vector<Shared> free_;                    // blocks for reuse
