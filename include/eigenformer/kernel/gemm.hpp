@@ -59,6 +59,40 @@ struct PlainRight {
   ConstView<T, 2> b;
 };
 
+/// What is done to every piece of C that is finished, while it is in the cache: f(row, column, pointer, count) for each of its rows,
+/// and before that, where f has it, f.prefetch(row, column, count). A reference to f, whose type is forgotten: products are
+/// compiled once, not once for every end they have.
+template <Real T>
+class Epilogue {
+ public:
+  Epilogue() = default;  // nothing is done
+
+  template <class F>
+    requires std::is_invocable_v<const F&, Index, Index, T*, Index>
+  Epilogue(const F& f) : f_(&f) {
+    apply_ = [](const void* of, Index row, Index rows, Index column, T* out, Index stride, Index count) {
+      for (Index i = 0; i < rows; ++i) (*static_cast<const F*>(of))(row + i, column, out + i * stride, count);
+    };
+    if constexpr (requires { f.prefetch(Index{}, Index{}, Index{}); })
+      prefetch_ = [](const void* of, Index row, Index rows, Index column, Index count) {
+        for (Index i = 0; i < rows; ++i) static_cast<const F*>(of)->prefetch(row + i, column, count);
+      };
+  }
+
+  /// To rows [row, row + rows) of C, `count` columns from `column` on, which lie at `out`, `stride` apart.
+  void operator()(Index row, Index rows, Index column, T* out, Index stride, Index count) const {
+    if (apply_) apply_(f_, row, rows, column, out, stride, count);
+  }
+  void prefetch(Index row, Index rows, Index column, Index count) const {
+    if (prefetch_) prefetch_(f_, row, rows, column, count);
+  }
+
+ private:
+  const void* f_ = nullptr;
+  void (*apply_)(const void* f, Index row, Index rows, Index column, T* out, Index stride, Index count) = nullptr;
+  void (*prefetch_)(const void* f, Index row, Index rows, Index column, Index count) = nullptr;
+};
+
 /// The left factor A (M, K): element (m, k) at data[m·stride + k]; or `transposed`, at data[k·stride + m].
 template <Real T>
 struct Left {
@@ -297,8 +331,8 @@ void any_strip_tile(Index rows, const Strip<T>& w, const T* a, Index a_stride, T
 }
 
 /// C (M, N) = [C +] A·wᵀ for few rows.
-template <class T, class Finish>
-void multiply_strips(const Threads& threads, const Left<T>& a, ConstView<T, 2> w, View<T, 2> c, bool add, Finish&& finish) {
+template <class T>
+void multiply_strips(const Threads& threads, const Left<T>& a, ConstView<T, 2> w, View<T, 2> c, bool add, const Epilogue<T>& epilogue) {
   constexpr Index width = Strip<T>::width, tallest = Strip<T>::tallest;
   const Index tiles = (a.rows + tallest - 1) / tallest, work = (std::max)(a.rows * width * a.depth, Index{1});
   threads.parallel_for((w.extent(0) + width - 1) / width, 500000 / work, [&](Index begin, Index end) {
@@ -314,7 +348,7 @@ void multiply_strips(const Threads& threads, const Left<T>& a, ConstView<T, 2> w
         }
         k += strip.depth;
       } while (k < a.depth);
-      for (Index row = 0; row < a.rows; ++row) finish(row, column, c.row(row) + column, count);
+      epilogue(0, a.rows, column, c.row(0) + column, c.stride(0), count);
     }
   });
 }
@@ -324,15 +358,13 @@ void multiply_strips(const Threads& threads, const Left<T>& a, ConstView<T, 2> w
 /// Up to so many rows, a right factor wᵀ is read where it lies: to turn it to columns takes no longer than to read it from memory.
 inline constexpr Index few_rows = 16;
 
-/// C (M, N) = [C +] A·B, then finish(row, column, pointer, count) on every finished piece of a row of C. B is Panels,
-/// TransposedRight or PlainRight. What a finish reads it may ask for ahead in prefetch(row, column, count).
-template <class T, class B, class Finish>
-void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b, View<T, 2> c, bool add, Finish&& finish) {
-  if constexpr (std::is_same_v<B, TransposedRight<T>>)
-    if (a.rows <= few_rows && !a.transposed) return detail::multiply_strips(threads, a, b.w, c, add, finish);
+/// C (M, N) = [C +] A·B, then the epilogue. B is Panels, TransposedRight or PlainRight.
+template <class T>
+void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const detail::Right<T>& right, View<T, 2> c, bool add,
+              const Epilogue<T>& epilogue = {}) {
+  if (right.transposed && a.rows <= few_rows && !a.transposed) return detail::multiply_strips(threads, a, right.transposed->w, c, add, epilogue);
   constexpr Index width = Tile<T>::width;
   const detail::RowGroups<T> groups{a.rows};
-  const detail::Right<T> right(b);
   // A task that packs panels does so for many rows.
   const Index row_tasks = right.packs ? (groups.blocks() + 7) / 8 : groups.blocks(), panel_tasks = (right.panels() + panel_block - 1) / panel_block;
   const std::int64_t work = std::int64_t{a.rows} / (std::max)(row_tasks, Index{1}) * panel_block * width * a.depth;  // of a task
@@ -372,17 +404,15 @@ void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b
               const Index row = groups.begin(g), rows = groups.begin(g + 1) - row, columns = right.columns(p), call = g - first_group;
               const bool asks = next && call * strip < width;
               T* const out = c.row(row) + p * width;
-              for (Index i = 0; i < rows; ++i) {
+              for (Index i = 0; i < rows; ++i)
                 for (Index j = 0; j < columns; j += Vec<T>::lanes) prefetch_to_write(out + i * c.stride(0) + j);
-                if constexpr (requires { finish.prefetch(row, columns, columns); }) finish.prefetch(row + i, p * width, columns);
-              }
+              epilogue.prefetch(row, rows, p * width, columns);
               if (pack_within && block + 1 < last_block)
                 detail::prefetch_left(a, last_row, groups.block_begin(block + 2) - last_row, k, depth, (p - first_panel) * (last_group - first_group) + call, calls);
               detail::any_tile<T>(rows, {depth, left + (row - first_row) * row_stride, row_stride, a.transposed ? row_block : 1, panels[p - first_panel], width,
                                          asks ? next + call * depth * strip : nullptr, asks ? strip : 0},
                                   out, c.stride(0), add || k > 0, columns);
-              if (done)
-                for (Index i = 0; i < rows; ++i) finish(row + i, p * width, out + i * c.stride(0), columns);
+              if (done) epilogue(row, rows, p * width, out, c.stride(0), columns);
             }
           }
         }
@@ -391,11 +421,6 @@ void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const B& b
     }
   });
 }
-
-/// A finish that does nothing.
-struct NoFinish {
-  void operator()(Index, Index, auto*, Index) const {}
-};
 
 /// Adds bias (N).
 template <Real T>
@@ -406,14 +431,13 @@ struct AddBias {
   }
 };
 
-/// y (M, Out) = x (M, In) · weight (Out, In)ᵀ, then finish on every piece of a row. The weight is packed here unless
-/// `panels` are that already.
-template <class T, class Finish>
+/// y (M, Out) = x (M, In) · weight (Out, In)ᵀ, then the epilogue. The weight is packed here unless `panels` are that already.
+template <class T>
 void linear_forward_then(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, Panels<T> panels, View<T, 2> y,
-                         Finish&& finish) {
+                         const Epilogue<T>& epilogue) {
   const Left<T> left{x.data(), x.rows(), x.width(), x.stride(0)};
-  if (panels.data) multiply(threads, arena, left, panels, y, false, finish);
-  else multiply(threads, arena, left, TransposedRight<T>{weight}, y, false, finish);
+  if (panels.data) multiply<T>(threads, arena, left, panels, y, false, epilogue);
+  else multiply<T>(threads, arena, left, TransposedRight<T>{weight}, y, false, epilogue);
 }
 
 /// y (M, Out) = x (M, In) · weight (Out, In)ᵀ + bias (Out), which may be null.
@@ -421,20 +445,21 @@ template <class T>
 void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, ConstView<T, 1> bias, View<T, 2> y,
                     const Panels<T>& panels = {}) {
   if (bias) linear_forward_then<T>(threads, arena, x, weight, panels, y, AddBias<T>{bias.data()});
-  else linear_forward_then<T>(threads, arena, x, weight, panels, y, NoFinish{});
+  else linear_forward_then<T>(threads, arena, x, weight, panels, y, {});
 }
 
-/// dx (M, In) ← dy (M, Out) · weight (Out, In), then finish on every piece of a row.
-template <class T, class Finish = NoFinish>
-void linear_backward_input(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> weight, Gradient<T, 2> dx, Finish&& finish = {}) {
-  if (dx) multiply(threads, arena, Left<T>{dy.data(), dy.rows(), dy.width(), dy.stride(0)}, PlainRight<T>{weight}, dx.view, dx.add, finish);
+/// dx (M, In) ← dy (M, Out) · weight (Out, In), then the epilogue.
+template <class T>
+void linear_backward_input(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> weight, Gradient<T, 2> dx,
+                           const Epilogue<T>& epilogue = {}) {
+  if (dx) multiply<T>(threads, arena, {dy.data(), dy.rows(), dy.width(), dy.stride(0)}, PlainRight<T>{weight}, dx.view, dx.add, epilogue);
 }
 
 /// dweight (Out, In) ← dyᵀ · x; dbias (Out) ← Σ over rows of dy
 template <class T>
 void linear_backward_weight(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> x, Gradient<T, 2> dweight,
                             Gradient<T, 1> dbias) {
-  if (dweight) multiply(threads, arena, Left<T>{dy.data(), dy.width(), dy.rows(), dy.stride(0), true}, PlainRight<T>{x}, dweight.view, dweight.add, NoFinish{});
+  if (dweight) multiply<T>(threads, arena, {dy.data(), dy.width(), dy.rows(), dy.stride(0), true}, PlainRight<T>{x}, dweight.view, dweight.add);
   if (!dbias) return;
   threads.parallel_for(dy.width(), 512, [&](Index begin, Index end) {
     auto sums = row_map(dbias.view.data() + begin, end - begin);
