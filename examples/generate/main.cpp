@@ -144,6 +144,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 1;
   }
   auto loaded = load_pretrained(options.model);
+  for (const std::string& warning : loaded.facts.warnings) std::fprintf(stderr, "not followed: %s\n", warning.c_str());
   const auto tokenizer = find_tokenizer(options);
   std::visit(
       [&](auto& model) {

@@ -102,6 +102,7 @@ int run(int argc, char** argv) {
   Trainer trainer(std::move(initial), {.adam = {.beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1}, .learning_rate = [&](Index step) { return rate_of(options, step); }, .clip = 1.0},
                   Threads(options.threads));
   const PretrainedFacts facts{.begin = begin_of_text, .ends = {begin_of_text}, .longest = options.context};
+  check_hugging_face(options.folder, trainer.model, facts);
   Context ctx{Threads(options.threads)};
   RandomSequence random(options.seed, 1);
   example::Progress progress(options.steps);

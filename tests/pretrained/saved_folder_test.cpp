@@ -120,11 +120,17 @@ TEST(SavedFolder, TokenizerOfAnotherVocabularyIsAnError) {
   config.vocabulary = 12;
   const auto other = small_model<Llama<float>>(config);
   const std::string before = read_file(folder / "x/model.safetensors");
-  EXPECT_EQ(error_of([&] { save_hugging_face(folder / "x", other, {.longest = 16}); }),
+  const std::string error = error_of([&] { check_hugging_face(folder / "x", other, {.longest = 16}); });
+  EXPECT_EQ(error_of([&] { save_hugging_face(folder / "x", other, {.longest = 16}); }), error);
+  EXPECT_EQ(error,
             "[pretrained] " + (folder / "x/merges.txt").string() +
                 ": is the tokenizer of a model of 11 tokens, this one has 12: name its own in the options, or save to "
                 "another folder");
   EXPECT_EQ(read_file(folder / "x/model.safetensors"), before);
+  check_hugging_face(folder / "x", other, {.longest = 16}, {.tokenizer = folder / "from"});
+  check_hugging_face(folder / "new", other, {.longest = 16});
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+  EXPECT_EQ(read_file(folder / "x/model.safetensors"), before) << "a check writes nothing";
   save_hugging_face(folder / "x", other, {.longest = 16}, {.tokenizer = folder / "from"});
   EXPECT_EQ(file_names_in(folder / "x"), model_files_and({"tokenizer.json"}));
 }

@@ -161,6 +161,50 @@ AnyPretrained<T> load_pretrained(const std::filesystem::path& path, const Pretra
   return load_pretrained<T>(files, options);
 }
 
+namespace detail {
+
+/// Saves, or stops before anything is written.
+template <class Model>
+void save_or_check(const std::filesystem::path& folder, const Model& model, const PretrainedFacts& facts,
+                   const PretrainedSaveOptions& options, bool save) {
+  using T = typename Model::T;
+  const std::filesystem::path weights = folder / "model.safetensors", description = folder / "config.json";
+  const auto save_as = [&]<class Family, class... Rest>(FamilyList<Family, Rest...>) {
+    const nlohmann::json json = Family::template write<T>(model, facts);
+    std::function<std::function<Index(Index)>(const std::string&)> permute;
+    if constexpr (requires { Family::template permute<T>(model, std::string()); })
+      permute = [&](const std::string& path) { return Family::template permute<T>(model, path); };
+    const auto slots = slots_of(model);
+    StoredParts<T> parts(slots, Family::naming, weights.string(), permute);
+    for (const std::string_view name : Family::naming.zero)
+      parts.add_zeros(std::string(name), Shape{Index{1}, model.embedding.weight.extent(0)});
+
+    // What would be loaded from this must be this model.
+    ConfigFile config(json.dump(), description.string());
+    const auto described = Family::read(config, parts.list());
+    config.finish();
+    const auto shape = shape_of<Family>(described.config, config.name());
+    const auto shapes = slots_of(shape);
+    match(shapes, Family::naming, parts.list(), weights.string(), false);
+    require(shapes.size() == slots.size() && numbers_of(shape) == numbers_of(model), "pretrained", description.string(),
+            ": this model has parts or numbers that the format cannot say");
+    SavedFolder saved(folder, options, model.embedding.weight.extent(0));
+    if (!save) return;
+
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    require(!error, "pretrained", folder.string(), ": cannot be created: ", error.message());
+    parts.write(weights);
+    replace_text_file("pretrained", description, json.dump(2) + "\n");
+    // Not only for its tokens: without it, transformers may force what its class of config has for default.
+    replace_text_file("pretrained", folder / "generation_config.json", tokens_of(json).dump(2) + "\n");
+    saved.finish();
+  };
+  save_as(typename FamiliesOf<Model>::type{});
+}
+
+}  // namespace detail
+
 /// Writes config.json, generation_config.json and model.safetensors so that transformers and load_hugging_face() read
 /// this model, with the same bits. The config is what the model's weights and numbers say; where they cannot say how
 /// many tokens the model is made for (LLaMA, Marian), facts.longest must. A model with parts that the format does not
@@ -171,39 +215,14 @@ AnyPretrained<T> load_pretrained(const std::filesystem::path& path, const Pretra
 template <class Model>
 void save_hugging_face(const std::filesystem::path& folder, const Model& model, const PretrainedFacts& facts = {},
                        const PretrainedSaveOptions& options = {}) {
-  using T = typename Model::T;
-  const std::filesystem::path weights = folder / "model.safetensors", description = folder / "config.json";
-  const auto save_as = [&]<class Family, class... Rest>(detail::FamilyList<Family, Rest...>) {
-    const nlohmann::json json = Family::template write<T>(model, facts);
-    std::function<std::function<Index(Index)>(const std::string&)> permute;
-    if constexpr (requires { Family::template permute<T>(model, std::string()); })
-      permute = [&](const std::string& path) { return Family::template permute<T>(model, path); };
-    const auto slots = detail::slots_of(model);
-    detail::StoredParts<T> parts(slots, Family::naming, weights.string(), permute);
-    for (const std::string_view name : Family::naming.zero)
-      parts.add_zeros(std::string(name), Shape{Index{1}, model.embedding.weight.extent(0)});
+  detail::save_or_check(folder, model, facts, options, true);
+}
 
-    // What would be loaded from this must be this model.
-    detail::ConfigFile config(json.dump(), description.string());
-    const auto described = Family::read(config, parts.list());
-    config.finish();
-    const auto shape = detail::shape_of<Family>(described.config, config.name());
-    const auto shapes = detail::slots_of(shape);
-    match(shapes, Family::naming, parts.list(), weights.string(), false);
-    require(shapes.size() == slots.size() && detail::numbers_of(shape) == detail::numbers_of(model), "pretrained", description.string(),
-            ": this model has parts or numbers that the format cannot say");
-    detail::SavedFolder saved(folder, options, model.embedding.weight.extent(0));
-
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    require(!error, "pretrained", folder.string(), ": cannot be created: ", error.message());
-    parts.write(weights);
-    replace_text_file("pretrained", description, json.dump(2) + "\n");
-    // Not only for its tokens: without it, transformers may force what its class of config has for default.
-    replace_text_file("pretrained", folder / "generation_config.json", detail::tokens_of(json).dump(2) + "\n");
-    saved.finish();
-  };
-  save_as(typename detail::FamiliesOf<Model>::type{});
+/// Throws what save_hugging_face() would throw before it writes anything: to be called before a long training.
+template <class Model>
+void check_hugging_face(const std::filesystem::path& folder, const Model& model, const PretrainedFacts& facts = {},
+                        const PretrainedSaveOptions& options = {}) {
+  detail::save_or_check(folder, model, facts, options, false);
 }
 
 }  // namespace eigenformer
