@@ -16,8 +16,10 @@
 #include "eigenformer/core/eigen.hpp"
 #include "eigenformer/core/scalar.hpp"
 
-#ifdef __SSE2__
+#if defined(__AVX__)
 #include <immintrin.h>  // Eigen does so only where it vectorises
+#elif defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 // Kernels of translation units that are compiled for different instruction sets must not be merged by the linker: their
