@@ -54,7 +54,7 @@ template <class Model>
 void run(const Options& options, Model& model, const PretrainedFacts& facts, const Tokenizer& tokenizer) {
   constexpr bool decodes_only = requires { model.start(); };
   Context ctx{Threads(options.threads)};
-  pack(ctx.threads, model);
+  pack(ctx, model);
 
   std::vector<Id> prompt = tokenizer.encode(options.prompt);
   std::optional<Id> begin;

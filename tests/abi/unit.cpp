@@ -45,7 +45,8 @@ ef::ConstView<float, 3> logits(ef::Context& ctx, const Model& with) {
 ef::Tensor<float, 3> forward(ef::Context& ctx, const Model& with) { return ef::Tensor<float, 3>(logits(ctx, with)); }
 
 Model packed(Model of) {
-  ef::pack(ef::Threads(2), of);
+  ef::Context packing{ef::Threads(2)};
+  ef::pack(packing, of);
   return of;
 }
 

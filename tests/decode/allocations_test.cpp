@@ -21,7 +21,8 @@ namespace {
 Llama<float> small_llama() {
   Llama<float> model({.vocabulary = 50, .layers = 2, .block = {.width = 32, .hidden = 48, .heads = 4, .dropout = 0, .key_heads = 2}});
   initialize(model, 1);
-  pack(Threads(), model);
+  Context ctx;
+  pack(ctx, model);
   return model;
 }
 

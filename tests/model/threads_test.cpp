@@ -138,7 +138,10 @@ TEST_F(Bits, AreTheSameInThreadsThatShareAModel) {
   EXPECT_TRUE(identical(alone.logits, expected));
   EXPECT_GT(magnitude(alone.gradient->embedding.weight), 0);
   for (const bool packed : {false, true}) {
-    if (packed) pack(Threads(), model);
+    if (packed) {
+      Context ctx;
+      pack(ctx, model);
+    }
     std::vector<Results> results(4);
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < results.size(); ++i) threads.emplace_back([&, i] { results[i] = work(i % 2 == 0 ? pool : Threads()); });

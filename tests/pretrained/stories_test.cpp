@@ -36,7 +36,7 @@ TEST_F(Stories, GreedyTextIsTheReference) {
   for (const int threads : {1, 3}) {
     Context ctx{Threads(threads)};
     auto from_file = load_llama2c(folder / "stories260K.bin"), from_folder = load_hugging_face<Llama<float>>(folder / "hf");
-    pack(ctx.threads, from_folder.model);
+    pack(ctx, from_folder.model);
     for (const auto* loaded : {&from_file, &from_folder}) {
       std::string text;
       TextStream stream(tokenizer);

@@ -49,6 +49,8 @@ void require_initialized(const Model& model, std::string_view place) {
         using T = typename std::remove_cvref_t<decltype(tensor)>::Value;
         if constexpr (std::is_same_v<T, NoValue>) return true;
         else {
+          if constexpr (requires { tensor.keeps_values(); })
+            if (!tensor.keeps_values()) return true;
           if (leaf.init == Init::zeros || tensor.size() == 0) return false;
           zeros = std::all_of(tensor.data(), tensor.data() + tensor.size(), [](T x) { return x == T{0}; });
           return !zeros;

@@ -51,6 +51,14 @@ inline void* aligned_allocate(std::size_t bytes) {
 #endif
   return memory;
 }
+/// Gives the pages within back to the system; what they held is lost. Freed memory alone may stay with the allocator.
+inline void give_back_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
+#ifdef MADV_DONTNEED
+  constexpr std::size_t page = std::size_t{1} << 16;  // a multiple of any system's
+  const std::size_t skipped = (page - reinterpret_cast<std::uintptr_t>(memory) % page) % page;
+  if (bytes >= skipped + page) ::madvise(static_cast<std::byte*>(memory) + skipped, (bytes - skipped) / page * page, MADV_DONTNEED);
+#endif
+}
 inline void aligned_deallocate(void* memory) { ::operator delete(memory, std::align_val_t{alignment}); }
 
 /// Throws unless the system could give memory for `count` items of so many bytes each: to be asked before many are made one by one.
@@ -102,6 +110,9 @@ class Tensor {
   ~Tensor() {
     if (data_ && !std::is_same_v<T, NoValue>) aligned_deallocate(data_);
   }
+
+  /// Whether there is one, be it empty.
+  explicit operator bool() const { return data_ != nullptr; }
 
   T* data() { return data_; }
   const T* data() const { return data_; }

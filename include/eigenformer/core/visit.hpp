@@ -38,6 +38,12 @@ struct Leaf {
   Decay decay = Decay::no;
 };
 
+/// Thrown by what would read or change a weight whose values pack() gave up; walk() gives its name.
+class NoValues : public Error {
+ public:
+  explicit NoValues(const std::string& name) : Error("[" + name + "] its values were given up by pack(): this weight serves inference alone") {}
+};
+
 namespace detail {
 
 template <class F>
@@ -50,10 +56,14 @@ class Walker {
     if (ended_) return;
     within(leaf.name, [&] {
       if (!((first.shape() == rest.shape()) && ...)) fail(path(), "the models differ in shape: ", first.shape(), " and others");
-      if (!std::as_const(first).data()) return;
+      if (!std::as_const(first)) return;
       const auto call = [&] {
-        if constexpr (std::is_invocable_v<F&, const Leaf&, First&, Rest&...>) return f_(leaf, first, rest...);
-        else return f_(path(), leaf, first, rest...);
+        try {
+          if constexpr (std::is_invocable_v<F&, const Leaf&, First&, Rest&...>) return f_(leaf, first, rest...);
+          else return f_(path(), leaf, first, rest...);
+        } catch (const NoValues&) {
+          throw NoValues(path());
+        }
       };
       if constexpr (std::is_same_v<decltype(call()), bool>) ended_ = call();
       else call();

@@ -48,7 +48,12 @@ Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions
   constexpr Index most_told = 10;
   Safetensors file(path);
   std::set<std::string> own, used;
-  walk([&](const std::string& name, const Leaf&, const auto&) { own.insert(name); }, model);
+  walk(
+      [&](const std::string& name, const Leaf&, const auto& tensor) {
+        static_cast<void>(tensor.data());  // throws if there is no place for values
+        own.insert(name);
+      },
+      std::as_const(model));
 
   std::string problems;
   bool in_trainer = false;  // what is missing is there as part of a Trainer

@@ -4,6 +4,7 @@
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
+#include "eigenformer/kernel/gemm.hpp"
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
@@ -15,6 +16,17 @@ void embedding_forward(const Threads& threads, ConstView<Id, 1> ids, ConstView<T
   const Index width = table.width();
   threads.parallel_for(ids.size(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) row_map(y.row(i), width) = row_map(table.row(ids[i]), width) * scale;
+  });
+}
+
+/// The same with the table packed as a right factor; each element of its rows is a line apart.
+template <class T>
+void embedding_forward(const Threads& threads, ConstView<Id, 1> ids, const Panels<T>& table, T scale, View<T, 2> y) {
+  threads.parallel_for(ids.size(), row_grain(table.depth), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      const T* const row = table.at(ids[i] / Tile<T>::width, 0) + ids[i] % Tile<T>::width;
+      for (Index k = 0; k < table.depth; ++k) y(i, k) = row[k * Tile<T>::width] * scale;
+    }
   });
 }
 

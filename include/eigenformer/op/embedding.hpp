@@ -7,6 +7,7 @@
 #include "eigenformer/kernel/dropout.hpp"
 #include "eigenformer/kernel/embedding.hpp"
 #include "eigenformer/kernel/sinusoid.hpp"
+#include "eigenformer/op/weight.hpp"
 
 namespace eigenformer::op {
 
@@ -31,6 +32,17 @@ ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> ta
   ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {
     kernel::embedding_backward(back.threads, flat_ids, dy.flat(), scale, back.gradient(table));
   });
+  return y;
+}
+
+/// The same from a weight, of which the packed copy may be all that is kept.
+template <class T>
+ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, const Weight<T>& table, std::type_identity_t<T> scale = 1) {
+  if (table.keeps_values() || ctx.tape) return embedding(ctx, ids, table.view(), scale);
+  const auto panels = table.panels();
+  check_ids("embedding", ids, table.extent(0));
+  const View<T, 3> y = ctx.output<T>(Shape{ids.extent(0), ids.extent(1), table.extent(1)});
+  kernel::embedding_forward(ctx.threads, ctx.remember(ids).reshape(Shape{ids.size()}), panels, scale, y.flat());
   return y;
 }
 

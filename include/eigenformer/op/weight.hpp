@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "eigenformer/core/context.hpp"
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/visit.hpp"
@@ -19,7 +20,8 @@ namespace eigenformer {
 
 /// A Tensor<T, 2> with a packed copy, made by pack() and dropped by any access that could change an element. A view from before
 /// pack() can still change them: products find that out and throw, in debug builds for any element, else by a sample of them, which
-/// a step of training or a file that is loaded does not escape.
+/// a step of training or a file that is loaded does not escape. The packed copy may be all that is kept: then products and look-ups
+/// work, and any access to an element is an Error.
 template <Real T>
 class Weight {
  public:
@@ -27,15 +29,18 @@ class Weight {
   static constexpr int rank = 2;
 
   Weight() = default;
-  explicit Weight(Shape<2> shape) : tensor_(shape) {}
+  explicit Weight(Shape<2> shape) : tensor_(shape), shape_(shape) {}
+
+  explicit operator bool() const { return tensor_ || packed_; }
+  bool keeps_values() const { return tensor_ || !packed_; }
 
   T* data() { return changing().data(); }
-  const T* data() const { return tensor_.data(); }
-  const Shape<2>& shape() const { return tensor_.shape(); }
-  Index extent(int axis) const { return tensor_.extent(axis); }
-  Index size() const { return tensor_.size(); }
+  const T* data() const { return kept().data(); }
+  const Shape<2>& shape() const { return shape_; }
+  Index extent(int axis) const { return shape_[axis]; }
+  Index size() const { return shape_.size(); }
   View<T, 2> view() { return changing().view(); }
-  ConstView<T, 2> view() const { return tensor_.view(); }
+  ConstView<T, 2> view() const { return kept().view(); }
   operator ConstView<T, 2>() const { return view(); }
   T& operator()(Index out, Index in) { return view()(out, in); }
   const T& operator()(Index out, Index in) const { return view()(out, in); }
@@ -44,6 +49,9 @@ class Weight {
 
   /// Elements of the packed copy.
   Index packed_size() const { return kernel::Panels<T>::size(extent(1), extent(0)); }
+
+  /// What a product in this context reads beside panels(): the values; null if they are not kept and nothing is recorded.
+  ConstView<T, 2> operand(const Context& ctx) const { return keeps_values() || ctx.tape ? view() : ConstView<T, 2>(nullptr, shape_); }
 
   /// Makes the packed copy at `to`, which has room for it; products then skip that step. Copies of this weight share it.
   template <Index Width = kernel::Tile<T>::width>
@@ -59,16 +67,29 @@ class Weight {
 #endif
   }
 
+  /// Keeps the packed copy alone.
+  void give_up_values() {
+    require(packed_ != nullptr, "weight", shape_, " is not packed");
+    give_back_pages(tensor_.data(), static_cast<std::size_t>(size()) * sizeof(T));
+    tensor_ = {};
+  }
+
   /// The packed copy; without data unless pack() made it, in code with the same registers as the caller's. A template,
   /// so that the linker keeps one for each register width.
   template <Index Width = kernel::Tile<T>::width>
   kernel::Panels<T> panels() const {
-    if (packed_) check_unchanged();
+    if (packed_ && tensor_) check_unchanged();
+    require(panel_width_ == Width || keeps_values(), "weight", shape_, " was packed, and its values given up, by code for another instruction set");
     return {panel_width_ == Width ? packed_.get() : nullptr, extent(1), extent(0)};
   }
 
  private:
+  const Tensor<T, 2>& kept() const {
+    if (!keeps_values()) throw NoValues("weight");
+    return tensor_;
+  }
   Tensor<T, 2>& changing() {
+    kept();
     packed_ = {};
     return tensor_;
   }
@@ -93,29 +114,42 @@ class Weight {
   }
 
   Tensor<T, 2> tensor_;
+  Shape<2> shape_{};
   std::shared_ptr<const T> packed_;
   std::uint64_t sampled_ = 0;
   std::optional<std::uint64_t> whole_{};
   Index panel_width_ = 0;
 };
 
-/// Packs every matrix of the model for inference, one after the other in one block of memory: a step reads them as one stream.
-/// Changing a weight, by training or loading, undoes it for that weight.
+struct PackConfig {
+  /// false: each weight is replaced by its packed copy, one after the other, so that memory grows by the largest one at most and is as
+  /// much as before in the end. The model can then be used and copied; to train, change, load or save it is an Error.
+  bool keep_values = true;
+};
+
+/// Packs every matrix of the model for inference, one after the other in one block of memory: a step reads them as one stream. It pays
+/// for many rows at a time; few read the values as fast. Changing a weight, by training or loading, undoes it for that weight.
 template <class Model>
-void pack(const Threads& threads, Model& model) {
+void pack(Context& ctx, Model& model, const PackConfig& config = {}) {
   const auto each = [&](auto&& f) {
     walk(
         [&](const Leaf&, auto& tensor) {
-          if constexpr (requires { tensor.packed_size(); }) f(tensor, (static_cast<std::size_t>(tensor.packed_size()) * sizeof(*tensor.data()) + alignment - 1) / alignment * alignment);
+          if constexpr (requires { tensor.packed_size(); }) {
+            using T = typename std::remove_reference_t<decltype(tensor)>::Value;
+            if (tensor.keeps_values()) f(tensor, (static_cast<std::size_t>(tensor.packed_size()) * sizeof(T) + alignment - 1) / alignment * alignment);
+          }
         },
         model);
   };
   std::size_t bytes = 0, at = 0;
   each([&](const auto&, std::size_t own) { bytes += own; });
+  if (bytes == 0) return;
+  // Pages that nobody has written to take no memory yet.
   const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(aligned_allocate(bytes)), [](std::byte* data) { aligned_deallocate(data); });
   each([&](auto& weight, std::size_t own) {
     using T = typename std::remove_reference_t<decltype(weight)>::Value;
-    weight.pack(threads, std::shared_ptr<T>(memory, reinterpret_cast<T*>(memory.get() + std::exchange(at, at + own))));
+    weight.pack(ctx.threads, std::shared_ptr<T>(memory, reinterpret_cast<T*>(memory.get() + std::exchange(at, at + own))));
+    if (!config.keep_values) weight.give_up_values();
   });
 }
 
