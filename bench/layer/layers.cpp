@@ -35,14 +35,14 @@ void add_layer(const std::string& name, const Config& config, double (Work::*flo
         Context ctx{Threads(threads)};
         Layer layer(config);
         initialize(layer, 1);
-        pack(ctx.threads, layer);
+        pack(ctx, layer);
         const auto x = normal(Shape{batch, tokens, width});
         const Work work{static_cast<double>(batch), static_cast<double>(tokens)};
         const auto call = [&] {
           ctx.reset();
           benchmark::DoNotOptimize(run(layer, ctx, x.view()).data());
         };
-        call(), call();  // memory is there after two
+        settle(ctx, call);
         run_flops(state, (work.*flops)(), threads, call);
       });
     }

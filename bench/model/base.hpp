@@ -40,7 +40,8 @@ inline const PaperTransformer& packed_base() {
   static const PaperTransformer model = [] {
     PaperTransformer made(paper_base(vocabulary));
     initialize(made, 1);
-    pack(Threads(), made);
+    Context ctx;
+    pack(ctx, made);
     return made;
   }();
   return model;

@@ -20,11 +20,19 @@ double layers_flops(const LanguageModelConfig& config, double tokens) {
   return static_cast<double>(config.layers) * tokens * (2 * (projections + feed_forward) + 2 * tokens * width);
 }
 
-const Llama<float>& packed_llama63m() {
+const Llama<float>& plain_llama63m() {
   static const Llama<float> model = [] {
     Llama<float> made(llama63m());
     initialize(made, 1);
-    pack(Threads(), made);
+    return made;
+  }();
+  return model;
+}
+const Llama<float>& packed_llama63m() {
+  static const Llama<float> model = [] {
+    Llama<float> made = plain_llama63m();
+    Context ctx;
+    pack(ctx, made);
     return made;
   }();
   return model;
@@ -38,16 +46,15 @@ Tensor<Id, 1> random_tokens(Index count) {
 }
 
 /// What a step reads: every weight but the embedding, and the keys and values of so many tokens.
-double step_bytes(const LanguageModelConfig& config, Index batch, Index context) {
+double step_bytes(const LanguageModelConfig& config, const Llama<float>& model, Index batch, Index context) {
   const BlockConfig& block = config.block;
   const Index head_width = block.width / block.heads;
-  return 4.0 * static_cast<double>(parameter_count(packed_llama63m()) - config.vocabulary * block.width + batch * context * config.layers * 2 * block.key_heads * head_width);
+  return 4.0 * static_cast<double>(parameter_count(model) - config.vocabulary * block.width + batch * context * config.layers * 2 * block.key_heads * head_width);
 }
 
 /// Steps of `batch` sequences that have `context` tokens already.
-void decode(benchmark::State& state, Index batch, Index context, int threads) {
+void decode(benchmark::State& state, const Llama<float>& model, Index batch, Index context, int threads) {
   constexpr Index steps = 16, longest = 256;  // in an iteration; after so many, all begin again
-  const auto& model = packed_llama63m();
   const auto ids = random_tokens((std::max)(batch, context));
   Context ctx{Threads(threads)};
   auto prefilled = model.start();
@@ -67,16 +74,17 @@ void decode(benchmark::State& state, Index batch, Index context, int threads) {
       model.next_logits(ctx, {{ids.data(), ones.size()}, ones}, going);
     }
   };
-  run_once();
-  run_bytes(state, static_cast<double>(steps) * step_bytes(llama63m(), batch, context + longest / 2), [&] { return read_bandwidth(threads); }, run_once);
+  settle(ctx, run_once);
+  run_bytes(state, static_cast<double>(steps) * step_bytes(llama63m(), model, batch, context + longest / 2), [&] { return read_bandwidth(threads); }, run_once);
   state.counters["tokens"] = benchmark::Counter(static_cast<double>(batch * steps), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 const int registered = [] {
   for (const int threads : {1, 2}) {
     for (const Index batch : {1, 16})
-      add(on_threads("decode/llama63m/batch:" + std::to_string(batch), threads), [=](benchmark::State& state) { decode(state, batch, 32, threads); });
-    add(on_threads("decode/llama63m/context:4096", threads), [=](benchmark::State& state) { decode(state, 1, 4096, threads); });
+      add(on_threads("decode/llama63m/batch:" + std::to_string(batch), threads), [=](benchmark::State& state) { decode(state, packed_llama63m(), batch, 32, threads); });
+    add(on_threads("decode_plain/llama63m/batch:1", threads), [=](benchmark::State& state) { decode(state, plain_llama63m(), 1, 32, threads); });
+    add(on_threads("decode/llama63m/context:4096", threads), [=](benchmark::State& state) { decode(state, packed_llama63m(), 1, 4096, threads); });
     for (const Index tokens : {128, 512})
       add(on_threads("prefill/llama63m/N:" + std::to_string(tokens), threads), [=](benchmark::State& state) {
         const auto& model = packed_llama63m();
@@ -86,7 +94,7 @@ const int registered = [] {
           ctx.reset();
           model.logits(ctx, model.hidden(ctx, {.ids = {ids.data(), Shape{Index{1}, tokens}}}).slice(1, tokens - 1, 1));
         };
-        run_once(), run_once();
+        settle(ctx, run_once);
         run_flops(state, layers_flops(llama63m(), static_cast<double>(tokens)), threads, run_once);
         state.counters["tokens"] = benchmark::Counter(static_cast<double>(tokens), benchmark::Counter::kIsIterationInvariantRate);
       });

@@ -29,7 +29,7 @@ const int registered = [] {
           if (beams == 1) generate(ctx, model, source, {}, {.max_tokens = tokens, .begin = 1});
           else beam_search(ctx, model, source, {}, {.max_tokens = tokens, .begin = 1, .beams = beams});
         };
-        run_once();
+        settle(ctx, run_once);
         run_flops(state, work(beams), threads, run_once);
         state.counters["tokens"] = benchmark::Counter(static_cast<double>(sentences * tokens), benchmark::Counter::kIsIterationInvariantRate);
       });

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "eigenformer/core/context.hpp"
 #include "eigenformer/core/random.hpp"
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/core/threads.hpp"
@@ -83,6 +84,17 @@ inline double copy_bandwidth(Index count, int threads) {
     benchmark::DoNotOptimize(to.data());
   });
   return 2.0 * static_cast<double>(count) * sizeof(float) / time;
+}
+
+/// Calls f until the context asks the system for no more memory.
+template <class F>
+void settle(const Context& ctx, F&& f) {
+  std::size_t before = 0;
+  do {
+    before = ctx.arena.capacity();
+    f();
+  } while (ctx.arena.capacity() != before);
+  f();  // what reset() made of it has pages now
 }
 
 /// Runs the case; returns its wall-clock seconds per iteration.
