@@ -2,12 +2,10 @@
 // learned is a folder in the layout of Hugging Face, for examples/generate.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <numbers>
 #include <string>
 #include <utility>
 
@@ -35,14 +33,6 @@ struct Options {
   std::uint64_t seed = 1;
   int threads = 0;
 };
-
-/// Rises for a tenth of the steps, then falls along a cosine to a tenth of its height.
-double rate_of(const Options& options, Index step) {
-  const double rise = std::max(1.0, static_cast<double>(options.steps) / 10), at = static_cast<double>(step);
-  if (at < rise) return options.rate * at / rise;
-  const double done = (at - rise) / std::max(1.0, static_cast<double>(options.steps) - rise);
-  return options.rate * (0.55 + 0.45 * std::cos(std::numbers::pi * done));
-}
 
 Loss loss_of(Context& ctx, const Llama<float>& model, const Batch& batch) { return op::cross_entropy(ctx, model(ctx, {.ids = batch.ids}), batch.expected); }
 
@@ -99,7 +89,8 @@ int run(int argc, char** argv) {
   std::printf("%lld parameters: %td layers, width %td, hidden %td, %td heads, windows of %td bytes\n", static_cast<long long>(parameter_count(initial)), options.layers, options.width, options.hidden,
               options.heads, options.context);
 
-  Trainer trainer(std::move(initial), {.adam = {.beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1}, .learning_rate = [&](Index step) { return rate_of(options, step); }, .clip = 1.0},
+  Trainer trainer(std::move(initial), {.adam = {.beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1}, .learning_rate = CosineDecay{.rate = options.rate, .steps = options.steps, .warm_up = options.steps / 10, .end = options.rate / 10},
+                                      .clip = 1.0},
                   Threads(options.threads));
   const PretrainedFacts facts{.begin = begin_of_text, .ends = {begin_of_text}, .longest = options.context};
   check_hugging_face(options.folder, trainer.model, facts);
