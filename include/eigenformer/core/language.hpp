@@ -16,3 +16,9 @@
 #error "eigenformer: -ffast-math / -ffinite-math-only removes the infinities that masking needs; add -fno-finite-math-only"
 #include "eigenformer needs infinities"
 #endif
+
+// With x87's wider registers, an element would depend on what the compiler keeps in them: on batch, threads and caches.
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
+#error "eigenformer: x87 arithmetic gives other bits from call to call; on 32-bit x86 compile with -msse2 -mfpmath=sse"
+#include "eigenformer needs arithmetic of float in float"
+#endif
