@@ -313,7 +313,9 @@ TEST(Generate, UniformNumbersDifferInEverything) {
   EXPECT_NE(uniform_at(1, 2, 3), uniform_at(2, 2, 3));
   EXPECT_NE(uniform_at(1, 2, 3), uniform_at(1, 3, 2));
   EXPECT_NE(uniform_at(1, 2, 3), uniform_at(1, 2, 4));
-  if (sizeof(Index) == 8) EXPECT_NE(uniform_at(1, 2, 3), uniform_at(1, static_cast<Index>(2 + (std::int64_t{1} << 32)), 3));
+  if (sizeof(Index) == 8) {
+    EXPECT_NE(uniform_at(1, 2, 3), uniform_at(1, static_cast<Index>(2 + (std::int64_t{1} << 32)), 3));
+  }
 }
 
 TEST(Generate, EachOfABatchIsItselfAlone) {

@@ -162,8 +162,8 @@ TEST(KvCache, SaysItsMemory) {
       EXPECT_THROW(KvCache<float>::bytes_for(count, kept_heads, kept_width), Error);
   }
   EXPECT_EQ(KvCache<float>::bytes_for(0, 2, 3), 0);
-  // More than 32 bits hold: 2²¹ tokens, 8 heads of 128: 2²¹ · 2³ · 2⁸ · 2²
-  EXPECT_EQ(KvCache<float>::bytes_for(1 << 21, 8, 128), 17'179'869'184);
+  // More than 32 bits hold: of each token 8 heads, keys and values of 128 floats.
+  EXPECT_EQ(KvCache<float>::bytes_for(4096 * kernel::key_block<float>, 8, 128), 4096 * std::int64_t{kernel::key_block<float>} * 8 * 2 * 128 * 4);
   for (const auto& [count, kept_heads, kept_width] : {std::tuple{-1, 2, 3}, {1, 0, 3}, {1, 2, 0}, {1, -2, 3}})
     EXPECT_THROW(KvCache<float>::bytes_for(count, kept_heads, kept_width), Error);
   const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));

@@ -191,5 +191,7 @@ TEST(BadStates, OfOtherModels) {
   EXPECT_EQ(error_of([&] { model.start(ctx, two_sources, test::lengths({-1, 4})); }), "[encoder_decoder] length -1 of source 0 is not in 0…3");
   EXPECT_EQ(error_of([&] { model.start(ctx, two_sources, test::lengths({1})); }), "[encoder_decoder] 1 lengths for 2 sources");
   EXPECT_EQ(error_of([&] { without_layers.start(); }), "[decoder_state] a model without layers cannot remember where its sequences stand");
-  if (sizeof(Index) == 8) EXPECT_EQ(error_of([&] { decoder.start(static_cast<Index>(std::int64_t{1} << 60)); }), "[kv_cache] cannot keep 1152921504606846976 sequences");
+  if (sizeof(Index) == 8) {
+    EXPECT_EQ(error_of([&] { decoder.start(static_cast<Index>(std::int64_t{1} << 60)); }), "[kv_cache] cannot keep 1152921504606846976 sequences");
+  }
 }
