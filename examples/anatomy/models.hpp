@@ -149,7 +149,7 @@ void change(Config& config, const Sizes& sizes) {
     if (const auto number = numbers.find(key); number != numbers.end()) {
       for (Index* const place : number->second) *place = value;
     } else if (const auto flag = flags.find(key); flag != flags.end()) {
-      eigenformer::require(value == 0 || value == 1, "anatomy", key, " is 0 or 1, not ", value);
+      eigenformer::ensure(value == 0 || value == 1, "anatomy", key, " is 0 or 1, not ", value);
       *flag->second = value == 1;
     } else {
       std::string known = "family";
@@ -159,8 +159,8 @@ void change(Config& config, const Sizes& sizes) {
     }
   }
   const Index layers = *numbers["layers"].front();
-  eigenformer::require(layers > 0 && layers <= 1000, "anatomy", "layers must be from 1 to 1000, not ", layers);
-  eigenformer::require(block.width > 0 && block.hidden > 0, "anatomy", "width and hidden must be positive");
+  eigenformer::ensure(layers > 0 && layers <= 1000, "anatomy", "layers must be from 1 to 1000, not ", layers);
+  eigenformer::ensure(block.width > 0 && block.hidden > 0, "anatomy", "width and hidden must be positive");
   if (sizes.contains("bias")) block.output_bias = block.feed_forward_bias = block.attention_bias;
 }
 
@@ -233,15 +233,15 @@ inline Model parse(const std::vector<std::string>& words) {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals), value = equals == std::string::npos ? "" : word.substr(equals + 1);
     if (equals == std::string::npos || key == "family") {
-      eigenformer::require(!model, "anatomy", "one model at a time: ", word, " is a second one");
+      eigenformer::ensure(!model, "anatomy", "one model at a time: ", word, " is a second one");
       model = &(key == "family" ? find(&Known::family, value) : find(&Known::name, word));
     } else {
-      eigenformer::require(!value.empty() && value.size() <= 7 && value.find_first_not_of("0123456789") == std::string::npos, "anatomy",
+      eigenformer::ensure(!value.empty() && value.size() <= 7 && value.find_first_not_of("0123456789") == std::string::npos, "anatomy",
                            key, " must be a number from 0 to 9999999, not '", value, "'");
-      eigenformer::require(sizes.emplace(key, std::stol(value)).second, "anatomy", key, " is given twice");
+      eigenformer::ensure(sizes.emplace(key, std::stol(value)).second, "anatomy", key, " is given twice");
     }
   }
-  eigenformer::require(model != nullptr, "anatomy", "which model? Name one (", known_list(&Known::name), ") or a family=… (",
+  eigenformer::ensure(model != nullptr, "anatomy", "which model? Name one (", known_list(&Known::name), ") or a family=… (",
                        known_list(&Known::family), ")");
   Model made = model->make(sizes);
   made.name = name;

@@ -38,8 +38,8 @@ std::unique_ptr<Tokenizer> find_tokenizer(const Options& options) {
   std::vector<std::filesystem::path> found;
   for (const auto& entry : std::filesystem::directory_iterator(model.has_parent_path() ? model.parent_path() : "."))
     if (entry.path().filename() == "tokenizer.bin" || (entry.path().filename().string().starts_with("tok") && entry.path().extension() == ".bin")) found.push_back(entry.path());
-  require(!found.empty(), "generate", "there is no vocabulary (tok….bin) beside ", options.model, ": say where with --tokenizer");
-  require(found.size() == 1, "generate", found.size(), " vocabularies (tok….bin) beside ", options.model, ": say which with --tokenizer");
+  ensure(!found.empty(), "generate", "there is no vocabulary (tok….bin) beside ", options.model, ": say where with --tokenizer");
+  ensure(found.size() == 1, "generate", found.size(), " vocabularies (tok….bin) beside ", options.model, ": say which with --tokenizer");
   return load_tokenizer(found[0]);
 }
 
@@ -60,20 +60,20 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
   std::optional<Id> begin;
   if constexpr (decodes_only) {
     if (const auto first = facts.begin ? facts.begin : tokenizer.begin(); prompt.empty() && first) prompt.push_back(*first);
-    require(!prompt.empty(), "generate", "this model needs a prompt");
+    ensure(!prompt.empty(), "generate", "this model needs a prompt");
   } else {
     if (const auto last = tokenizer.end(); last && (prompt.empty() || prompt.back() != *last)) prompt.push_back(*last);
-    require(!prompt.empty(), "generate", "this model needs a source");
+    ensure(!prompt.empty(), "generate", "this model needs a source");
     begin = facts.decoder_begin ? facts.decoder_begin : facts.begin;
-    require(begin.has_value(), "generate", options.model, " does not say which token the decoder begins with (decoder_start_token_id)");
+    ensure(begin.has_value(), "generate", options.model, " does not say which token the decoder begins with (decoder_start_token_id)");
   }
   for (const Id id : prompt)
-    require(id < static_cast<Id>(model.embedding.weight.extent(0)), "generate", "token ", id, " of this tokenizer is not in the model's vocabulary of ", model.embedding.weight.extent(0));
+    ensure(id < static_cast<Id>(model.embedding.weight.extent(0)), "generate", "token ", id, " of this tokenizer is not in the model's vocabulary of ", model.embedding.weight.extent(0));
   std::vector<Id> ends = facts.ends;
   if (ends.empty() && tokenizer.end()) ends.push_back(*tokenizer.end());
   Index most = options.tokens;
   if (const Index room = facts.longest - (decodes_only ? static_cast<Index>(prompt.size()) : 1); facts.longest > 0 && most > room) {
-    require(room > 0, "generate", "a prompt of ", prompt.size(), " tokens leaves no room: the model is made for ", facts.longest);
+    ensure(room > 0, "generate", "a prompt of ", prompt.size(), " tokens leaves no room: the model is made for ", facts.longest);
     std::fprintf(stderr, "%td tokens at most: the model is made for %td\n", room, facts.longest);
     most = room;
   }
@@ -108,7 +108,7 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
   }
   const double seconds = clock.seconds();
   print(stream.flush() + "\n");
-  require(failure.empty(), "generate", "the text could not go on: ", failure);
+  ensure(failure.empty(), "generate", "the text could not go on: ", failure);
   if (options.beams > 1) {
     std::fprintf(stderr, "%td tokens of the best of %td beams, %.0f tokens/s with the prompt\n", count, options.beams, static_cast<double>(count) / seconds);
   } else if (count > 0) {

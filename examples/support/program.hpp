@@ -65,19 +65,19 @@ class Interrupt {
 inline void require_writable_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directory(folder, error);
-  eigenformer::require(std::filesystem::is_directory(folder), "output", "cannot make the folder ", folder.string(), error ? ": " + error.message() : "");
+  eigenformer::ensure(std::filesystem::is_directory(folder), "output", "cannot make the folder ", folder.string(), error ? ": " + error.message() : "");
   const std::filesystem::path probe = folder / ".eigenformer_probe";
   std::FILE* const file = std::fopen(probe.string().c_str(), "wb");
-  eigenformer::require(file != nullptr, "output", "cannot write into the folder ", folder.string());
+  eigenformer::ensure(file != nullptr, "output", "cannot write into the folder ", folder.string());
   std::fclose(file);
   std::filesystem::remove(probe, error);
 }
 
 /// Fails early if a file could not be written there later.
 inline void require_writable_file(const std::filesystem::path& file) {
-  eigenformer::require(!std::filesystem::is_directory(file), "output", file.string(), " is a folder");
+  eigenformer::ensure(!std::filesystem::is_directory(file), "output", file.string(), " is a folder");
   const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-  eigenformer::require(std::filesystem::is_directory(folder), "output", "there is no folder ", folder.string());
+  eigenformer::ensure(std::filesystem::is_directory(folder), "output", "there is no folder ", folder.string());
   require_writable_folder(folder);
 }
 

@@ -28,7 +28,7 @@ constexpr Id begin_of_text = 256, vocabulary = 257;  // a byte is its own id
 inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text(std::istreambuf_iterator<char>(file), {});
-  eigenformer::require(!file.bad() && file.is_open(), "train_lm", "cannot read ", path.string());
+  eigenformer::ensure(!file.bad() && file.is_open(), "train_lm", "cannot read ", path.string());
   return text;
 }
 
@@ -55,7 +55,7 @@ class Windows {
     const auto last = static_cast<Index>(text.size()) - length;
     for (Index i = 0; i <= last; ++i)
       if (const auto at = static_cast<std::size_t>(i); (i == 0 || text[at - 1] == '\n') && text[at] != ' ' && text[at] != '\n') begins_.push_back(i);
-    eigenformer::require(!begins_.empty(), "train_lm", "a text of ", text.size(), " bytes has no line from which a window of ", length, " could begin");
+    eigenformer::ensure(!begins_.empty(), "train_lm", "a text of ", text.size(), " bytes has no line from which a window of ", length, " could begin");
   }
 
   Index size() const { return static_cast<Index>(begins_.size()); }

@@ -43,7 +43,7 @@ inline Corpus number_corpus() {
 /// lines matter.
 inline Corpus file_corpus(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  eigenformer::require(file.is_open(), "translate", "cannot open ", path);
+  eigenformer::ensure(file.is_open(), "translate", "cannot open ", path);
   std::vector<Pair> pairs;
   std::string line;
   for (Index number = 1; std::getline(file, line); ++number) {
@@ -58,8 +58,8 @@ inline Corpus file_corpus(const std::string& path) {
       if (!character.valid) wrong("byte ", character.bytes.data() - line.data() + 1, " is not UTF-8");
     pairs.push_back({line.substr(0, tab), line.substr(tab + 1)});
   }
-  eigenformer::require(!file.bad(), "translate", "cannot read ", path);
-  eigenformer::require(!pairs.empty(), "translate", path, " has no lines");
+  eigenformer::ensure(!file.bad(), "translate", "cannot read ", path);
+  eigenformer::ensure(!pairs.empty(), "translate", path, " has no lines");
 
   const auto hash = [](const std::string& text) {  // FNV-1a, 64 bits
     std::uint64_t value = 0xcbf29ce484222325;

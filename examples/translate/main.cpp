@@ -128,7 +128,7 @@ void translate_lines(eigenformer::Context& ctx, const Translator& translator, In
     std::cout.flush();
     lines.clear();
   }
-  eigenformer::require(std::cout.flush().good(), "translate", "cannot write the translations");
+  eigenformer::ensure(std::cout.flush().good(), "translate", "cannot write the translations");
 }
 
 int train(const Options& options) {
@@ -238,7 +238,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
-  eigenformer::require(options.n_best <= options.beams, "translate", "--n-best ", options.n_best, " needs --beams ", options.n_best, " or more");
+  eigenformer::ensure(options.n_best <= options.beams, "translate", "--n-best ", options.n_best, " needs --beams ", options.n_best, " or more");
   if (!options.data.empty() && training.count("--model") == 0)  // not over the model of the numbers
     options.model = std::filesystem::path(options.data).filename().replace_extension("safetensors").string();
   return training.parsed() ? train(options) : translate(options);

@@ -84,7 +84,7 @@ struct Translator {
         found.clear();
         for (const auto& hypothesis : results[i])
           if (hypothesis.failure.empty()) found.push_back({vocabulary.decode(hypothesis.tokens), hypothesis.normalized});
-        eigenformer::require(!found.empty(), "translate", "text ", order[begin + i], ": ", results[i][0].failure);
+        eigenformer::ensure(!found.empty(), "translate", "text ", order[begin + i], ": ", results[i][0].failure);
       }
     }
     return translations;
@@ -104,7 +104,7 @@ struct Translator {
     const eigenformer::Metadata metadata = eigenformer::Safetensors(path).metadata();
     const auto text = [&](const char* name) {
       const auto found = metadata.find(name);
-      eigenformer::require(found != metadata.end(), "translate", path.string(),
+      eigenformer::ensure(found != metadata.end(), "translate", path.string(),
                            " is no model of this program: its metadata has no ", name);
       return found->second;
     };
@@ -112,7 +112,7 @@ struct Translator {
       const std::string digits = text(name);
       Index value = 0;
       const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-      eigenformer::require(
+      eigenformer::ensure(
           error == std::errc() && end == digits.data() + digits.size() && value > 0 && value <= 1'000'000, "translate",
           path.string(), " has the metadata ", name, " = \"", digits, "\", which is no size");
       return value;

@@ -26,6 +26,6 @@ TEST(Error, ReadsShapesStringsAndFractions) {
 }
 
 TEST(Error, RequireThrowsOnlyWhenItFails) {
-  EXPECT_NO_THROW(require(true, "x", "never"));
-  EXPECT_EQ(error_of([] { require(false, "x", "size ", -1); }), "[x] size -1");
+  EXPECT_NO_THROW(ensure(true, "x", "never"));
+  EXPECT_EQ(error_of([] { ensure(false, "x", "size ", -1); }), "[x] size -1");
 }

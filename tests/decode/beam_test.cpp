@@ -419,7 +419,7 @@ TEST(Beam, OneThatFailsCostsTheOthersNothing) {
 
 TEST(Beam, WhatTheModelThrowsKeepsTheTextsSoFar) {
   const ToyModel<double> model{4, [](auto, std::span<const Id> text) {
-                                 require(text.size() < 4, "toy", "position ", text.size(), " is past the last of 4");
+                                 ensure(text.size() < 4, "toy", "position ", text.size(), " is past the last of 4");
                                  return logs({0.5, 0.3, 0.1, 0.1});
                                }};
   Context ctx;

@@ -62,7 +62,7 @@ TEST(DecodeConfig, GenerateConfig) {
   cases.push_back({"chunk", {.chunk = 0}});
   const ToyModel<> model{5, hashed(5, 1, 1)};
   Context ctx;
-  for (const auto& [field, config] : cases) expect_named(field, [&] { generate(ctx, model, {{1}, {2}}, config); });
+  for (const auto& [field, config] : cases) expect_named(field, [&, settings = config] { generate(ctx, model, {{1}, {2}}, settings); });
   EXPECT_TRUE(model.passes.empty());
   const GenerateConfig widest{.max_tokens = largest_index, .ends = {0, 1, 2, 3, 4}, .begin = 0, .stops = {{4}}, .sampling = Sampling{.temperature = 1e300, .top_k = largest_index, .top_p = 1, .min_p = 1},
                               .rules = {.repetition_penalty = 1e-300, .no_repeat = largest_index, .forced = {{largest_index, 0}}}, .first_sequence = largest_index - 2, .chunk = largest_index};
@@ -99,7 +99,7 @@ TEST(DecodeConfig, BeamConfig) {
   cases.push_back({"repetition_penalty", {.rules = {.repetition_penalty = 0}}});
   const ToyModel<> model{5, hashed(5, 1, 1)};
   Context ctx;
-  for (const auto& [field, config] : cases) expect_named(field, [&] { beam_search(ctx, model, {{1}, {2}}, config); });
+  for (const auto& [field, config] : cases) expect_named(field, [&, settings = config] { beam_search(ctx, model, {{1}, {2}}, settings); });
   EXPECT_TRUE(model.passes.empty());
   EXPECT_EQ(beam_search(ctx, model, {{1}, {2}}, {.max_tokens = 3, .beams = 1 << 20, .n_best = 1 << 20, .penalty = LengthPenalty::power, .alpha = 200, .chunk = largest_index})[1].size(), 125u);
 }

@@ -425,7 +425,7 @@ TEST(Generate, OneWithoutTokensFailsAlone) {
 
 TEST(Generate, WhatTheModelThrowsKeepsTheTextSoFar) {
   const ToyModel<> model{10, [](auto, std::span<const Id> text) {
-                           require(text.size() < 5, "toy", "position ", text.size(), " is past the last of 5");
+                           ensure(text.size() < 5, "toy", "position ", text.size(), " is past the last of 5");
                            return counting(10).rule({}, text);
                          }};
   Context ctx;

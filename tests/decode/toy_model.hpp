@@ -65,7 +65,7 @@ struct ToyModel {
   void hidden(Context&, const NextTokens& next, State& state) const { read(next, state, false); }
 
   ConstView<T, 2> next_logits(Context& ctx, const NextTokens& next, State& state) const {
-    for (const Index count : next.counts) require(count > 0, "toy", "no token of a sequence");
+    for (const Index count : next.counts) ensure(count > 0, "toy", "no token of a sequence");
     read(next, state, true);
     const View<T, 2> logits = ctx.arena.allocate<T>(Shape{state.sequences(), vocabulary});
     for (Index i = 0; i < logits.rows(); ++i) {
@@ -77,7 +77,7 @@ struct ToyModel {
 
  private:
   void read(const NextTokens& next, State& state, bool logits) const {
-    next.check("toy", state.sequences());
+    next.validate("toy", state.sequences());
     passes.push_back({state.sequences(), static_cast<Index>(next.ids.size()), *std::max_element(next.counts.begin(), next.counts.end()), logits});
     auto from = next.ids.begin();
     for (std::size_t i = 0; i < next.counts.size(); ++i) {

@@ -173,8 +173,8 @@ TEST(AttentionCases, RefusesWhatItWouldIgnore) {
   Context ctx;
   EXPECT_EQ(error_of([&] { attention(ctx, x, {.mask = {.causal = true, .prefixes = lengths({2})}}); }),
             "[transformer_xl] the mask must be causal, without prefixes: there is no r for keys after the query");
-  EXPECT_EQ(error_of([] { RelativeBuckets{.count = 2}.check(); }), "[relative] cannot put distances up to 128 into 2 buckets");
-  EXPECT_EQ(error_of([] { RelativeBuckets{32, 8, true}.check(); }), "[relative] cannot put distances up to 8 into 32 buckets");
+  EXPECT_EQ(error_of([] { RelativeBuckets{.count = 2}.validate(); }), "[relative] cannot put distances up to 128 into 2 buckets");
+  EXPECT_EQ(error_of([] { RelativeBuckets{32, 8, true}.validate(); }), "[relative] cannot put distances up to 8 into 32 buckets");
   const Tensor<float, 4> heads_of_x(Shape{1, 3, 1, 4}), position(Shape{1, 3, 1, 4});
   const Tensor<float, 3> table(Shape{1, 4, 3});
   EXPECT_NE(error_of([&] { op::attention<float>(ctx, heads_of_x.view(), heads_of_x.view(), heads_of_x.view(), {}, op::RelativeProductScore<float>{position, table, 2, 1}); })

@@ -342,7 +342,7 @@ TEST(BadCheckpoint, Llama2c) {
   EXPECT_EQ(refusal(file_of(5, tied - 1)), "[llama2c] x.bin: is too short for rotary positions of 1 × (2, 2) numbers");
   EXPECT_EQ(refusal(file_of(5, tied + 1)), "[llama2c] x.bin: is longer than its header says, by 1 numbers");
   expect_contains(refusal(file_of(5, tied) + "x"), "which is no header of 28 and numbers of 4");
-  expect_contains(refusal(file_of(0, tied)), "vocabulary 0 makes no sense");
+  expect_contains(refusal(file_of(0, tied)), "vocabulary 0 is invalid: must be above 0");
   expect_contains(refusal(file_of(std::numeric_limits<std::int32_t>::min(), tied)),
                   "is too short for the embedding of 1 × (2147483648, 4) numbers");
   const std::string good = file_of(5, tied);

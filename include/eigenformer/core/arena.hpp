@@ -88,14 +88,14 @@ class Arena {
   /// `count` uninitialised elements on a cache line; never null.
   template <class T>
   T* allocate(Index count) {
-    require(checked_count(Shape{count}, sizeof(T)) >= 0, "arena", count, " elements of ", sizeof(T), " bytes are negative or too many");
+    ensure(checked_count(Shape{count}, sizeof(T)) >= 0, "arena", count, " elements of ", sizeof(T), " bytes are negative or too many");
     return static_cast<T*>(allocate_bytes(static_cast<std::size_t>((std::max)(count, Index{1})) * sizeof(T)));
   }
 
   /// An uninitialised tensor.
   template <class T, int Rank>
   View<T, Rank> allocate(Shape<Rank> shape) {
-    require(checked_count(shape, sizeof(T)) >= 0, "arena", "a negative extent, or too many elements, in ", shape);
+    ensure(checked_count(shape, sizeof(T)) >= 0, "arena", "a negative extent, or too many elements, in ", shape);
     return {allocate<T>(shape.size()), shape};
   }
 

@@ -41,12 +41,12 @@ class Tape final : private Arena::Guest {
   /// From now on dL/dx goes to `gradient`; both are contiguous.
   template <class T, int Rank>
   void watch(View<T, Rank> x, View<std::remove_const_t<T>, Rank> gradient, Start start = Start::add) {
-    require(x.shape() == gradient.shape() && x.contiguous() && gradient.contiguous(), "tape", "value ", x.shape(),
+    ensure(x.shape() == gradient.shape() && x.contiguous() && gradient.contiguous(), "tape", "value ", x.shape(),
             " and gradient ", gradient.shape(), " must have the same shape, without gaps");
     const Buffer buffer{.begin = bytes_of(x.data()), .bytes = static_cast<std::size_t>(x.size()) * sizeof(T), .gradient = reinterpret_cast<std::byte*>(gradient.data()),
                         .watched = true, .fresh = start == Start::overwrite};
     for (const Buffer& other : buffers_)
-      require(other.begin == buffer.begin ? other.bytes == buffer.bytes : !other.overlaps(buffer), "tape", "a value of ", x.shape(),
+      ensure(other.begin == buffer.begin ? other.bytes == buffer.bytes : !other.overlaps(buffer), "tape", "a value of ", x.shape(),
               " overlaps another one that is watched or recorded");
     insert(buffer);
   }
@@ -59,7 +59,7 @@ class Tape final : private Arena::Guest {
 
   /// Forgets what was computed, not what is watched.
   void clear() {
-    require(!running_, "tape", "a derivative cannot forget what is being differentiated");
+    ensure(!running_, "tape", "a derivative cannot forget what is being differentiated");
     last_ = nullptr;
     reached_ = false;
     std::erase_if(buffers_, [](const Buffer& buffer) { return !buffer.watched; });
@@ -119,7 +119,7 @@ class Tape final : private Arena::Guest {
   /// Before anything in this arena is recorded.
   void record_in(Arena& arena) {
     if (host() == &arena) return;
-    require(!last_ && std::all_of(buffers_.begin(), buffers_.end(), [](const Buffer& buffer) { return buffer.watched; }), "tape",
+    ensure(!last_ && std::all_of(buffers_.begin(), buffers_.end(), [](const Buffer& buffer) { return buffer.watched; }), "tape",
             "it has recorded in another context: reset() that first");
     enter(arena);
   }
@@ -127,7 +127,7 @@ class Tape final : private Arena::Guest {
   void insert(Buffer buffer) {
     const auto place = std::lower_bound(buffers_.begin(), buffers_.end(), buffer.begin,
                                         [](const Buffer& other, const std::byte* begin) { return other.begin < begin; });
-    require(buffer.watched || ((place == buffers_.begin() || !(place - 1)->overlaps(buffer)) && (place == buffers_.end() || !place->overlaps(buffer))), "tape",
+    ensure(buffer.watched || ((place == buffers_.begin() || !(place - 1)->overlaps(buffer)) && (place == buffers_.end() || !place->overlaps(buffer))), "tape",
             "memory of something that is watched was released, and is used again");
     if (place != buffers_.end() && place->begin == buffer.begin) *place = buffer;
     else buffers_.insert(place, buffer);
@@ -154,7 +154,7 @@ class Tape final : private Arena::Guest {
 
   /// Gradients of what was computed by the last backward pass are no longer needed.
   void begin_backward() {
-    require(!running_, "backward", "a derivative cannot be differentiated");
+    ensure(!running_, "backward", "a derivative cannot be differentiated");
     bool needed = false;
     for (Buffer& buffer : buffers_) {
       if (buffer.spent) buffer.gradient = nullptr;
@@ -245,13 +245,13 @@ class Context {
     using Value = std::remove_const_t<T>;
     Tape::Buffer* const buffer = x && tape ? tape->find(x.data()) : nullptr;
     if (!buffer) {
-      require(!x || x.size() == 0 || !arena.released(x.data()), "tape", "a value of ", x.shape(), " lay in memory that has been released since: it has no gradient");
+      ensure(!x || x.size() == 0 || !arena.released(x.data()), "tape", "a value of ", x.shape(), " lay in memory that has been released since: it has no gradient");
       return {};
     }
-    require(!buffer->spent, "tape", "how a value of ", x.shape(), " was computed is no longer known, since a backward pass or the end of a scratch scope: compute it again");
+    ensure(!buffer->spent, "tape", "how a value of ", x.shape(), " was computed is no longer known, since a backward pass or the end of a scratch scope: compute it again");
     const bool whole = x.contiguous() && static_cast<std::size_t>(x.size()) * sizeof(T) == buffer->bytes;
     for (int axis = 0; axis < Rank; ++axis)
-      require(x.size() == 0 || x.extent(axis) <= 1 || x.stride(axis) != 0, "tape", "a view of ", x.shape(), " that repeats its elements along axis ", axis,
+      ensure(x.size() == 0 || x.extent(axis) <= 1 || x.stride(axis) != 0, "tape", "a view of ", x.shape(), " that repeats its elements along axis ", axis,
               " has no gradient: copy it first");
     tape->reached_ |= buffer->watched;
     if (!buffer->gradient) buffer->gradient = static_cast<std::byte*>(tape->gradients_.allocate_bytes(buffer->bytes));
@@ -277,7 +277,7 @@ class Context {
     const View<T, Rank> kept = arena.allocate<T>(shape);
     const auto inner = scratch();
     const ConstView<T, Rank> result = f();
-    require(result.shape() == shape && result.contiguous(), "context", "expected a result of ", shape, ", not ", result.shape());
+    ensure(result.shape() == shape && result.contiguous(), "context", "expected a result of ", shape, ", not ", result.shape());
     std::copy_n(result.data(), result.size(), kept.data());
     return kept;
   }
@@ -285,11 +285,11 @@ class Context {
   /// Runs what was recorded in reverse, given dL/dy. See backward().
   template <class T, int Rank>
   void replay(ConstView<T, Rank> y, ConstView<T, Rank> dy) {
-    require(tape != nullptr, "backward", "nothing was recorded: the context has no tape");
-    require(y.shape() == dy.shape() && y.contiguous() && dy.contiguous(), "backward", "result ", y.shape(), " and its gradient ",
+    ensure(tape != nullptr, "backward", "nothing was recorded: the context has no tape");
+    ensure(y.shape() == dy.shape() && y.contiguous() && dy.contiguous(), "backward", "result ", y.shape(), " and its gradient ",
             dy.shape(), " must have the same shape, without gaps");
-    require(y && tape->find(y.data()), "backward", "the result was not computed in this context, or has been released since");
-    require(tape->last_ != nullptr, "backward", "nothing was recorded since the last backward pass: one pass per recording");
+    ensure(y && tape->find(y.data()), "backward", "the result was not computed in this context, or has been released since");
+    ensure(tape->last_ != nullptr, "backward", "nothing was recorded since the last backward pass: one pass per recording");
     tape->begin_backward();
     const Ending ending{*tape};
     const Gradient<T, Rank> seed = gradient(y);
@@ -340,7 +340,7 @@ class Context {
   }
   template <class T, int Rank>
   static View<std::remove_const_t<T>, Rank> same_view(View<T, Rank> x, const Tape::Buffer& buffer) {
-    require(x.size() == 0 || Tape::bytes_of(x.data() + last_offset(x) + 1) <= buffer.begin + buffer.bytes, "tape", "a view of ", x.shape(),
+    ensure(x.size() == 0 || Tape::bytes_of(x.data() + last_offset(x) + 1) <= buffer.begin + buffer.bytes, "tape", "a view of ", x.shape(),
             " reaches beyond the memory whose gradient is watched");
     auto* const data = reinterpret_cast<std::remove_const_t<T>*>(buffer.gradient + (Tape::bytes_of(x.data()) - buffer.begin));
     Shape<Rank> strides{};
@@ -359,7 +359,7 @@ void backward(Context& ctx, ConstView<T, Rank> y, std::type_identity_t<ConstView
 /// The same for a single number y, with dL/dy = seed.
 template <class T>
 void backward(Context& ctx, ConstView<T, 1> y, std::type_identity_t<T> seed = 1) {
-  require(y.size() == 1, "backward", "expected a single number, not ", y.shape());
+  ensure(y.size() == 1, "backward", "expected a single number, not ", y.shape());
   backward(ctx, y, ConstView<T, 1>(&seed, Shape<1>{1}));
 }
 

@@ -68,7 +68,7 @@ template <class... Parts>
 
 /// Fails unless `holds`.
 template <class... Parts>
-void require(bool holds, std::string_view place, const Parts&... parts) {
+void ensure(bool holds, std::string_view place, const Parts&... parts) {
   if (!holds) [[unlikely]]
     fail(place, parts...);
 }

@@ -57,7 +57,7 @@ void require_initialized(const Model& model, std::string_view place) {
         }
       },
       model);
-  require(!zeros, place, "all weights are zero: call initialize(model, seed), or load them, before the model is used");
+  ensure(!zeros, place, "all weights are zero: call initialize(model, seed), or load them, before the model is used");
 }
 
 }  // namespace eigenformer

@@ -64,7 +64,7 @@ inline void aligned_deallocate(void* memory) { ::operator delete(memory, std::al
 /// Throws unless the system could give memory for `count` items of so many bytes each: to be asked before many are made one by one.
 inline void require_memory(std::string_view place, Index count, Index bytes) {
   bytes = (std::max)(bytes, Index{1});
-  require(checked_count(Shape{count}, bytes) >= 0, place, "there is no memory for ", count, " times ", bytes, " bytes");
+  ensure(checked_count(Shape{count}, bytes) >= 0, place, "there is no memory for ", count, " times ", bytes, " bytes");
   aligned_deallocate(aligned_allocate(static_cast<std::size_t>(count * bytes)));
 }
 
@@ -81,8 +81,8 @@ class Tensor {
 
   /// Zeros.
   explicit Tensor(Shape<Rank> shape) : shape_(shape) {
-    for (int axis = 0; axis < Rank; ++axis) require(shape[axis] >= 0, "tensor", "negative extent in ", shape);
-    require(checked_count(shape, sizeof(T)) >= 0, "tensor", "too many elements in ", shape);
+    for (int axis = 0; axis < Rank; ++axis) ensure(shape[axis] >= 0, "tensor", "negative extent in ", shape);
+    ensure(checked_count(shape, sizeof(T)) >= 0, "tensor", "too many elements in ", shape);
     if constexpr (std::is_same_v<T, NoValue>) {
       data_ = &nothing_;
       return;

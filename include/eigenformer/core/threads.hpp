@@ -93,7 +93,7 @@ class Threads {
   /// Our own pool; `count` ≥ 1 threads, 0 for as many as the machine has. Error if the system refuses one of them: then none is
   /// left.
   explicit Threads(int count) {
-    require(count >= 0 && count <= most, "threads", "cannot run on ", count, " threads: a pool has 1…", most);
+    ensure(count >= 0 && count <= most, "threads", "cannot run on ", count, " threads: a pool has 1…", most);
     if (count == 0) count = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, most);
     if (count == 1) return;
     try {
@@ -138,13 +138,13 @@ class Threads {
     Piece piece;
     Index pieces;
     std::atomic<Index> next = 0;
-    std::atomic<int> slots = 0;
+    std::atomic<int> taken_slots = 0;
     std::mutex mutex{};
     std::exception_ptr error{};
     std::uint64_t float_mode = detail::float_mode();  // of the caller, for all
 
     void run() {
-      const int slot = slots.fetch_add(1, std::memory_order_relaxed);
+      const int slot = taken_slots.fetch_add(1, std::memory_order_relaxed);
       try {
         for (Index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) piece(work, i, slot);
       } catch (...) {

@@ -140,20 +140,20 @@ class View {
   /// The same memory as rows()×width().
   View<T, 2> flat() const {
     const Index stride = row_stride();
-    require(stride >= 0, "view", "the leading axes of ", shape_, " do not flatten to rows: they have gaps");
+    ensure(stride >= 0, "view", "the leading axes of ", shape_, " do not flatten to rows: they have gaps");
     return {data_, Shape<2>{rows(), width()}, Shape<2>{stride, 1}};
   }
 
   /// The same elements under another shape; the view must be contiguous.
   template <int OtherRank>
   View<T, OtherRank> reshape(Shape<OtherRank> shape) const {
-    require(contiguous() && shape.size() == size(), "view", "cannot reshape ", shape_, " to ", shape);
+    ensure(contiguous() && shape.size() == size(), "view", "cannot reshape ", shape_, " to ", shape);
     return {data_, shape};
   }
 
   /// The last axis split in two: (…, a·b) → (…, a, b), for any strides of the others.
   View<T, Rank + 1> split_last(Index inner) const {
-    require(inner > 0 && width() % inner == 0, "view", inner, " does not divide the last axis of ", shape_);
+    ensure(inner > 0 && width() % inner == 0, "view", inner, " does not divide the last axis of ", shape_);
     Shape<Rank + 1> shape{}, strides{};
     for (int axis = 0; axis < Rank - 1; ++axis) shape[axis] = shape_[axis], strides[axis] = strides_[axis];
     shape[Rank - 1] = width() / inner, strides[Rank - 1] = inner;

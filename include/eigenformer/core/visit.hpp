@@ -102,7 +102,7 @@ class Walker {
   template <class... Items>
   struct Kind<std::variant<Items...>> {
     static void descend(Walker& walker, auto& first, auto&... rest) {
-      if (!((first.index() == rest.index()) && ...)) fail(walker.path(), "the models differ in the kind of this part");
+      if (!(((first.index)() == (rest.index)()) && ...)) fail(walker.path(), "the models differ in the kind of this part");
       std::visit(
           [&](auto& item) {
             using Item = std::remove_const_t<std::remove_reference_t<decltype(item)>>;

@@ -139,14 +139,14 @@ class Ranker {
 inline RuleScope scope_of(const BeamConfig& config) { return {config.rules, config.ends, config.begin, config.min_tokens, config.max_tokens, config.prefixes}; }
 
 /// What can be known before the model has run.
-inline void check(const Context& ctx, const BeamConfig& config, std::size_t sentences) {
-  require(!ctx.tape && !ctx.random, "beam_search", "decoding is neither recorded nor with dropout");
+inline void validate(const Context& ctx, const BeamConfig& config, std::size_t sentences) {
+  ensure(!ctx.tape && !ctx.random, "beam_search", "decoding is neither recorded nor with dropout");
   require_range("beam_search", "beams", config.beams, 1, Index{1} << 20);
   require_range("beam_search", "n_best", config.n_best, 1, config.beams);
   require_range("beam_search", "alpha", config.alpha, std::numeric_limits<double>::lowest(), endless);
-  scope_of(config).check(sentences);
+  scope_of(config).validate(sentences);
   const double longest = length_penalty(config.penalty, config.alpha, (std::max)(config.max_tokens, Index{1}));
-  require(std::isnormal(longest), "beam_search", "the length penalty of ", config.max_tokens, " tokens, of exponent ", config.alpha, ", is ", longest);
+  ensure(std::isnormal(longest), "beam_search", "the length penalty of ", config.max_tokens, " tokens, of exponent ", config.alpha, ", is ", longest);
   RuleSet rules(scope_of(config));  // its parts check their settings
   Reader reader(config.chunk);
 }
@@ -290,7 +290,7 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
         if (std::string& failure = failures[static_cast<std::size_t>(i)]; !failure.empty()) sentence.fail(beams[static_cast<std::size_t>(i)], std::exchange(failure, {}));
         for (Index c = 0; c < found[i]; ++c) {
           const Candidate& each = candidates(i, c);
-          require(!config.stop_early || each.log_probability <= 0, "beam_search", "sentence ", number, ", step ", step, ": a rule made the log-probability of token ",
+          ensure(!config.stop_early || each.log_probability <= 0, "beam_search", "sentence ", number, ", step ", step, ": a rule made the log-probability of token ",
                   each.token, " positive: stop_early must be off");
           pool.push_back({beams[static_cast<std::size_t>(i)].score + each.log_probability, each.log_probability, i, each.token});
         }
@@ -317,8 +317,8 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
 template <class Model>
 std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths, const BeamConfig& config = {}) {
   const auto sentences = static_cast<std::size_t>(source.extent(0));
-  detail::check(ctx, config, sentences);
-  require(config.begin.has_value(), "beam_search", "an encoder–decoder needs a begin token");
+  detail::validate(ctx, config, sentences);
+  ensure(config.begin.has_value(), "beam_search", "an encoder–decoder needs a begin token");
   const auto texts = detail::texts_of(std::vector<std::vector<Id>>(sentences), config.begin, config.max_tokens);
   if (sentences == 0 || config.max_tokens == 0) return std::vector<std::vector<Hypothesis>>(sentences, std::vector<Hypothesis>(1));
   detail::check_room(model, texts, config.max_tokens);
@@ -342,7 +342,7 @@ std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& mode
 template <class Model>
 std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, const Sequences& prompts, const BeamConfig& config = {}) {
   if constexpr (detail::decodes_only<Model>) {
-    detail::check(ctx, config, prompts.ids.size());
+    detail::validate(ctx, config, prompts.ids.size());
     const auto texts = detail::texts_of(prompts.ids, config.begin, config.max_tokens);
     if (texts.empty() || config.max_tokens == 0) return std::vector<std::vector<Hypothesis>>(texts.size(), std::vector<Hypothesis>(1));
     detail::check_room(model, texts, config.max_tokens);

@@ -120,13 +120,13 @@ inline RuleScope scope_of(const GenerateConfig& config) {
 }
 
 /// What can be known before the model has run.
-inline void check(const Context& ctx, const GenerateConfig& config, std::size_t sequences) {
-  require(!ctx.tape && !ctx.random, "generate", "decoding is neither recorded nor with dropout");
+inline void validate(const Context& ctx, const GenerateConfig& config, std::size_t sequences) {
+  ensure(!ctx.tape && !ctx.random, "generate", "decoding is neither recorded nor with dropout");
   require_range("generate", "first_sequence", config.first_sequence, 0, largest_index - static_cast<Index>(sequences));
-  scope_of(config).check(sequences);
+  scope_of(config).validate(sequences);
   for (const auto& stop : config.stops) {
-    require(!stop.empty(), "generate", "an empty stop sequence");
-    for (const Id id : stop) require(id >= 0, "generate", "there is no token ", id, " to stop at");
+    ensure(!stop.empty(), "generate", "an empty stop sequence");
+    for (const Id id : stop) ensure(id >= 0, "generate", "there is no token ", id, " to stop at");
   }
   Sampler<float>(scope_of(config), config.sampling, false);  // its parts check their settings
   Reader reader(config.chunk);
@@ -194,8 +194,8 @@ std::vector<Generated> generate_from(Context& ctx, const Model& model, typename 
 template <class Model>
 std::vector<Generated> generate(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths, const GenerateConfig& config = {}) {
   const auto sequences = static_cast<std::size_t>(source.extent(0));
-  detail::check(ctx, config, sequences);
-  require(config.begin.has_value(), "generate", "an encoder–decoder needs a begin token");
+  detail::validate(ctx, config, sequences);
+  ensure(config.begin.has_value(), "generate", "an encoder–decoder needs a begin token");
   auto texts = detail::texts_of(std::vector<std::vector<Id>>(sequences), config.begin, config.max_tokens);
   if (sequences == 0 || config.max_tokens == 0) return std::vector<Generated>(sequences);
   detail::check_room(model, texts, config.max_tokens);
@@ -213,7 +213,7 @@ std::vector<Generated> generate(Context& ctx, const Model& model, ConstView<Id, 
 template <class Model>
 std::vector<Generated> generate(Context& ctx, const Model& model, const Sequences& prompts, const GenerateConfig& config = {}) {
   if constexpr (detail::decodes_only<Model>) {
-    detail::check(ctx, config, prompts.ids.size());
+    detail::validate(ctx, config, prompts.ids.size());
     auto texts = detail::texts_of(prompts.ids, config.begin, config.max_tokens);
     if (texts.empty() || config.max_tokens == 0) return std::vector<Generated>(texts.size());
     detail::check_room(model, texts, config.max_tokens);

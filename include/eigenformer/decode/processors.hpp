@@ -256,7 +256,7 @@ struct Forced {
   void operator()(const DecodeStep& at, std::span<T> logits) const {
     const Token* const found = find(at.generated);
     if (!found) return;
-    require(found->token >= 0 && static_cast<std::size_t>(found->token) < logits.size(), "decode", "forced token ", found->token, " is not among ", logits.size());
+    ensure(found->token >= 0 && static_cast<std::size_t>(found->token) < logits.size(), "decode", "forced token ", found->token, " is not among ", logits.size());
     detail::exclude_all_but(logits, found->token);
   }
 };
@@ -274,7 +274,7 @@ class Processor {
   template <class T>
   void operator()(const DecodeStep& at, std::span<T> logits) const {
     const auto call = [&](const auto& f) {
-      require(static_cast<bool>(f), "decode", "a processor does not take logits of the model's type");
+      ensure(static_cast<bool>(f), "decode", "a processor does not take logits of the model's type");
       f(at, logits);
     };
     if constexpr (std::same_as<T, float>) call(on_floats_);

@@ -31,7 +31,7 @@ class Reader {
       model.hidden(ctx, tokens_before(state, text, later), state);
     }
     const auto logits = model.next_logits(ctx, tokens_before(state, text, 0), state);
-    require(logits.extent(0) == sequences && logits.width() > 0, "decode", "logits ", logits.shape(), " for ", sequences, " sequences");
+    ensure(logits.extent(0) == sequences && logits.width() > 0, "decode", "logits ", logits.shape(), " for ", sequences, " sequences");
     return logits;
   }
 
@@ -63,7 +63,7 @@ inline constexpr Index expected_tokens = 1024;
 inline std::vector<std::vector<Id>> texts_of(const std::vector<std::vector<Id>>& prompts, const std::optional<Id>& begin, Index max_tokens) {
   std::vector<std::vector<Id>> texts(prompts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    require(begin || !prompts[i].empty(), "decode", "prompt ", i, " is empty, and there is no begin token");
+    ensure(begin || !prompts[i].empty(), "decode", "prompt ", i, " is empty, and there is no begin token");
     texts[i].reserve(prompts[i].size() + 1 + static_cast<std::size_t>((std::min)(max_tokens, expected_tokens)));
     if (begin) texts[i].push_back(*begin);
     texts[i].insert(texts[i].end(), prompts[i].begin(), prompts[i].end());
@@ -74,14 +74,14 @@ inline std::vector<std::vector<Id>> texts_of(const std::vector<std::vector<Id>>&
 /// Throws if the model has not got positions for so many tokens more: the last one needs none.
 template <class Model>
 void check_room(const Model& model, const std::vector<std::vector<Id>>& texts, Index max_tokens) {
-  const auto check = [&](const auto& position) {
+  const auto validate = [&](const auto& position) {
     if constexpr (requires { position.longest(); })
       for (std::size_t i = 0; i < texts.size(); ++i)
-        require(max_tokens - 1 <= position.longest() - static_cast<Index>(texts[i].size()), "decode", "text ", i, ": ", texts[i].size(), " tokens and ", max_tokens,
+        ensure(max_tokens - 1 <= position.longest() - static_cast<Index>(texts[i].size()), "decode", "text ", i, ": ", texts[i].size(), " tokens and ", max_tokens,
                 " more are too many for the model's ", position.longest(), " positions");
   };
-  if constexpr (requires { model.target_position; }) check(model.target_position);
-  else if constexpr (requires { model.position; }) check(model.position);
+  if constexpr (requires { model.target_position; }) validate(model.target_position);
+  else if constexpr (requires { model.position; }) validate(model.position);
 }
 
 /// The state's memory for texts of at most so many tokens more.

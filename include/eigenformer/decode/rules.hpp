@@ -34,21 +34,21 @@ struct RuleScope {
   Index first_sequence = 0;                      // the number of the first
 
   /// What can be known before the model has run.
-  void check(std::size_t sequences) const {
-    require(!begin || *begin >= 0, "decode", "there is no token ", begin.value_or(0));
+  void validate(std::size_t sequences) const {
+    ensure(!begin || *begin >= 0, "decode", "there is no token ", begin.value_or(0));
     require_range("decode", "max_tokens", max_tokens, 0, largest_index);
     require_range("decode", "min_tokens", min_tokens, 0, max_tokens);
-    require(prefixes.empty() || prefixes.size() == sequences, "decode", prefixes.size(), " prefixes for ", sequences, " sequences");
-    for_ids([](Id id) { require(id >= 0, "decode", "there is no token ", id); });
+    ensure(prefixes.empty() || prefixes.size() == sequences, "decode", prefixes.size(), " prefixes for ", sequences, " sequences");
+    for_ids([](Id id) { ensure(id >= 0, "decode", "there is no token ", id); });
     const Forced forced{rules.forced};
     for (const Forced::Token& token : forced.tokens) {
       require_range("decode", "step", token.step, 0, largest_index);
-      require(forced.find(token.step) == &token, "decode", "two tokens forced at step ", token.step);
+      ensure(forced.find(token.step) == &token, "decode", "two tokens forced at step ", token.step);
     }
   }
   /// What depends on the vocabulary.
   void check_vocabulary(Index vocabulary) const {
-    for_ids([=](Id id) { require(id < vocabulary, "decode", "token ", id, " is not in a vocabulary of ", vocabulary); });
+    for_ids([=](Id id) { ensure(id < vocabulary, "decode", "token ", id, " is not in a vocabulary of ", vocabulary); });
   }
 
  private:

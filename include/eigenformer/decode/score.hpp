@@ -38,9 +38,9 @@ struct ScoreInput : PaddedIds {
   Index first;  // the token that the first row of each text predicts
 
   ScoreInput(const Context& ctx, const std::vector<std::vector<Id>>& texts, const ScoreConfig& config) : PaddedIds(read_of(texts, config)), first(config.begin ? 0 : 1) {
-    require(!ctx.tape && !ctx.random, "score", "scoring is neither recorded nor with dropout");
+    ensure(!ctx.tape && !ctx.random, "score", "scoring is neither recorded nor with dropout");
     require_range("score", "rows", config.rows, 1, largest_index);
-    require(!config.begin || *config.begin >= 0, "score", "there is no token ", config.begin.value_or(0), " to begin with");
+    ensure(!config.begin || *config.begin >= 0, "score", "there is no token ", config.begin.value_or(0), " to begin with");
   }
   /// How many tokens are predicted.
   Index count(const std::vector<Id>& text) const { return (std::max)(static_cast<Index>(text.size()) - first, Index{0}); }
@@ -84,7 +84,7 @@ std::vector<Score> scores_of(Context& ctx, const Model& model, ConstView<typenam
       for (Index i = from; i < to; ++i) {
         const auto [b, place] = part[i];
         const Id token = texts[b][static_cast<std::size_t>(input.first + place)];
-        require(token >= 0 && token < vocabulary, "score", "token ", token, " of text ", b, " is not in a vocabulary of ", vocabulary);
+        ensure(token >= 0 && token < vocabulary, "score", "token ", token, " of text ", b, " is not in a vocabulary of ", vocabulary);
         scores[b].log_probabilities[static_cast<std::size_t>(place)] =
             static_cast<double>(logits(i, token)) - kernel::softmax_sum(logits.row(i), vocabulary, [](auto...) {}).log_sum_exp();
       }
@@ -122,8 +122,8 @@ std::vector<Score> score(Context& ctx, const Model& model, const Sequences& text
 /// Of targets, one for each source (B, M) of a length (B; null: all M), by an encoder–decoder.
 template <class Model>
 std::vector<Score> score(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths, const Sequences& targets, const ScoreConfig& config) {
-  require(config.begin.has_value(), "score", "an encoder–decoder needs a begin token");
-  require(source.extent(0) == static_cast<Index>(targets.ids.size()), "score", targets.ids.size(), " targets for ", source.extent(0), " sources");
+  ensure(config.begin.has_value(), "score", "an encoder–decoder needs a begin token");
+  ensure(source.extent(0) == static_cast<Index>(targets.ids.size()), "score", targets.ids.size(), " targets for ", source.extent(0), " sources");
   const detail::ScoreInput input(ctx, targets.ids, config);
   if (targets.ids.empty()) return {};
   const auto memory = ctx.scratch();

@@ -55,13 +55,13 @@ inline std::filesystem::path replaceable(std::string_view place, std::filesystem
   const std::string name = path.string();
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  require(status.type() != fs::file_type::none, place, name, ": cannot be replaced: ", error.message());
+  ensure(status.type() != fs::file_type::none, place, name, ": cannot be replaced: ", error.message());
   if (status.type() != fs::file_type::not_found) {
-    require(status.type() == fs::file_type::regular, place, name, ": cannot be replaced: it is ", file_kind(status.type()));
+    ensure(status.type() == fs::file_type::regular, place, name, ": cannot be replaced: it is ", file_kind(status.type()));
     constexpr fs::perms writable = fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
-    require((status.permissions() & writable) != fs::perms::none, place, name, ": cannot be replaced: it is read-only");
+    ensure((status.permissions() & writable) != fs::perms::none, place, name, ": cannot be replaced: it is read-only");
 #if EIGENFORMER_POSIX_FILES
-    require(::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0, place, name, ": cannot be replaced: ", system_error_text(errno));
+    ensure(::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0, place, name, ": cannot be replaced: ", system_error_text(errno));
 #endif
   }
   for (int links = 0; links < 64 && fs::is_symlink(fs::symlink_status(path, error)); ++links) path = path.parent_path() / fs::read_symlink(path, error);
@@ -190,20 +190,20 @@ class TemporaryFile {
 /// processes have left beside `path` are removed; those of live ones are not. Without POSIX: neither locks nor waits for the disk.
 template <class F>
 void replace_file(std::string_view place, const std::filesystem::path& path, F&& write) {
-  const auto check = [&](int error, std::string_view what) { require(error == 0, place, path.string(), what, ": ", detail::system_error_text(error)); };
+  const auto validate = [&](int error, std::string_view what) { ensure(error == 0, place, path.string(), what, ": ", detail::system_error_text(error)); };
   const std::filesystem::path target = detail::replaceable(place, path);
   detail::remove_leftovers(target);
   const detail::TemporaryFile temporary(target);
-  check(temporary.error(), ": cannot create a file there");
+  validate(temporary.error(), ": cannot create a file there");
   errno = 0;
   std::ofstream file(temporary.path(), std::ios::binary | std::ios::trunc);
-  if (!file.good()) check(errno != 0 ? errno : EIO, ": cannot create a file there");
+  if (!file.good()) validate(errno != 0 ? errno : EIO, ": cannot create a file there");
   write(static_cast<std::ostream&>(file));
   file.close();
-  if (!file.good()) check(errno != 0 ? errno : EIO, ": cannot be written");
-  check(temporary.finish(), ": cannot be written");
-  check(temporary.rename(), ": cannot be replaced");
-  check(temporary.finish_folder(), ": is replaced, but perhaps not for good");
+  if (!file.good()) validate(errno != 0 ? errno : EIO, ": cannot be written");
+  validate(temporary.finish(), ": cannot be written");
+  validate(temporary.rename(), ": cannot be replaced");
+  validate(temporary.finish_folder(), ": is replaced, but perhaps not for good");
 }
 
 /// The same with a text.

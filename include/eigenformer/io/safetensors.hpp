@@ -43,21 +43,21 @@ class Safetensors {
     stream_->seekg(0, std::ios::end);
     const std::streamoff end = stream_->tellg();
     stream_->seekg(0);
-    check(stream_->good() && end >= 0, "cannot be read");
+    validate(stream_->good() && end >= 0, "cannot be read");
     const auto size = static_cast<std::uint64_t>(end);
-    check(size >= 8, "the file has ", size, " bytes, too few for the length of a header");
+    validate(size >= 8, "the file has ", size, " bytes, too few for the length of a header");
 
     unsigned char prefix[8];
     get(prefix, 8);
     std::uint64_t length = 0;
     for (int i = 7; i >= 0; --i) length = length << 8 | prefix[i];
-    check(length <= detail::longest_header, "the header would be ", length, " bytes long, more than the format's limit of ",
+    validate(length <= detail::longest_header, "the header would be ", length, " bytes long, more than the format's limit of ",
           detail::longest_header);
-    check(length <= size - 8, "the header would be ", length, " bytes long, but only ", size - 8, " follow");
+    validate(length <= size - 8, "the header would be ", length, " bytes long, but only ", size - 8, " follow");
     std::string header(static_cast<std::size_t>(length), '\0');
     get(header.data(), header.size());
     const std::string problem = detail::HeaderParser(metadata_, tensors_).parse(header);
-    check(problem.empty(), problem);
+    validate(problem.empty(), problem);
     data_ = 8 + length;
     check_layout(size - data_);
   }
@@ -77,7 +77,7 @@ class Safetensors {
   template <class T, int Rank>
   void read(std::string_view name, View<T, Rank> values) {
     const StoredTensor& stored = readable<T>(name);
-    check(detail::same_shape(stored.shape, values.shape()), detail::tensor_text(name), " is of shape ",
+    validate(detail::same_shape(stored.shape, values.shape()), detail::tensor_text(name), " is of shape ",
           detail::shape_text(stored.shape), ", not ", values.shape());
     const View<T, 2> rows = detail::rows_of(values);
     stream_->clear();
@@ -96,7 +96,7 @@ class Safetensors {
     Index count = 1;
     for (const Index extent : stored.shape) count *= extent;
     if (count == 0) return;
-    check(rows > 0 && count % rows == 0, detail::tensor_text(name), " is of shape ", detail::shape_text(stored.shape), ", not ", rows, " rows");
+    validate(rows > 0 && count % rows == 0, detail::tensor_text(name), " is of shape ", detail::shape_text(stored.shape), ", not ", rows, " rows");
     const Index width = count / rows, lot = (std::min)(rows, (std::max)(Index{16}, Index{16384} / width));
     Tensor<T, 2> values(Shape{lot, width});
     detail::with_stored_type(stored.dtype, [&](auto element) {
@@ -118,7 +118,7 @@ class Safetensors {
     const StoredTensor& stored = readable<T>(name);
     Shape<Rank> shape{};
     const bool number = Rank == 1 && stored.shape.empty();
-    check(number || stored.shape.size() == static_cast<std::size_t>(Rank), detail::tensor_text(name), " is of shape ",
+    validate(number || stored.shape.size() == static_cast<std::size_t>(Rank), detail::tensor_text(name), " is of shape ",
           detail::shape_text(stored.shape), ", which has not ", Rank, Rank == 1 ? " axis" : " axes");
     for (int axis = 0; axis < Rank; ++axis) shape[axis] = number ? 1 : stored.shape[static_cast<std::size_t>(axis)];
     Tensor<T, Rank> values(shape);
@@ -128,14 +128,14 @@ class Safetensors {
 
  private:
   template <class... Parts>
-  void check(bool holds, const Parts&... parts) const {
+  void validate(bool holds, const Parts&... parts) const {
     if (!holds) [[unlikely]]
       fail("safetensors", name_, ": ", parts...);
   }
 
   void get(void* bytes, std::size_t count) {
     stream_->read(static_cast<char*>(bytes), static_cast<std::streamsize>(count));
-    check(stream_->good(), "cannot be read, or was cut off while being read");
+    validate(stream_->good(), "cannot be read, or was cut off while being read");
   }
 
   void check_layout(std::uint64_t size) const {
@@ -150,23 +150,23 @@ class Safetensors {
     for (const Named* named : order) {
       const StoredTensor& tensor = named->second;
       const std::string name = detail::tensor_text(named->first);
-      check(tensor.begin <= tensor.end, name, " begins at ", tensor.begin, " and ends at ", tensor.end);
-      check(tensor.begin == position, name, " begins at ", tensor.begin, ", but the one before ends at ", position);
-      check(tensor.end <= size, name, " ends at ", tensor.end, ", but there are ", size, " bytes of data");
+      validate(tensor.begin <= tensor.end, name, " begins at ", tensor.begin, " and ends at ", tensor.end);
+      validate(tensor.begin == position, name, " begins at ", tensor.begin, ", but the one before ends at ", position);
+      validate(tensor.end <= size, name, " ends at ", tensor.end, ", but there are ", size, " bytes of data");
       const std::string kind = detail::concatenate(" of shape ", detail::shape_text(tensor.shape), " and dtype ", tensor.dtype);
       const auto bytes = detail::byte_count(tensor);
-      check(bytes.has_value(), name, kind, " is too large, or does not fill whole bytes");
-      check(*bytes == tensor.end - tensor.begin, name, kind, " needs ", *bytes, " bytes, not ", tensor.end - tensor.begin);
+      validate(bytes.has_value(), name, kind, " is too large, or does not fill whole bytes");
+      validate(*bytes == tensor.end - tensor.begin, name, kind, " needs ", *bytes, " bytes, not ", tensor.end - tensor.begin);
       position = tensor.end;
     }
-    check(position == size, "the tensors end at ", position, ", but there are ", size, " bytes of data");
+    validate(position == size, "the tensors end at ", position, ", but there are ", size, " bytes of data");
   }
 
   template <class T>
   const StoredTensor& readable(std::string_view name) const {
     const StoredTensor* const stored = find(name);
-    check(stored != nullptr, "there is no ", detail::tensor_text(name));
-    check(detail::readable<T>(stored->dtype), detail::tensor_text(name), " is of dtype ", stored->dtype,
+    validate(stored != nullptr, "there is no ", detail::tensor_text(name));
+    validate(detail::readable<T>(stored->dtype), detail::tensor_text(name), " is of dtype ", stored->dtype,
           ", which cannot be read as ", detail::dtype_of<T>());
     return *stored;
   }
@@ -183,7 +183,7 @@ class Safetensors {
         get(buffer.data(), static_cast<std::size_t>(piece) * sizeof(S));
         for (Index i = 0; i < piece; ++i, ++done)
           if (!detail::convert(buffer[static_cast<std::size_t>(i)], values[done]))
-            check(false, "element ", first + done, " of ", detail::tensor_text(name), " does not fit ", detail::dtype_of<T>());
+            validate(false, "element ", first + done, " of ", detail::tensor_text(name), " does not fit ", detail::dtype_of<T>());
       }
     }
   }
@@ -205,7 +205,7 @@ class SafetensorsWriter {
   template <class T, int Rank>
   void add(const std::string& name, View<T, Rank> values) {
     using Value = std::remove_const_t<T>;
-    require(name != "__metadata__" && !items_.contains(name), "safetensors", detail::tensor_text(name), ": the name is taken");
+    ensure(name != "__metadata__" && !items_.contains(name), "safetensors", detail::tensor_text(name), ": the name is taken");
     const View<T, 2> rows = detail::rows_of(values);
     Item item{detail::dtype_of<Value>(), sizeof(Value), {}, static_cast<std::uint64_t>(values.size()) * sizeof(Value), {}};
     item.shape.assign(values.shape().extents, values.shape().extents + Rank);
@@ -260,7 +260,7 @@ class SafetensorsWriter {
     }
     header += '}';
     header.resize((header.size() + 7) / 8 * 8, ' ');
-    require(header.size() <= detail::longest_header, "safetensors", path.string(), ": the header would be ", header.size(),
+    ensure(header.size() <= detail::longest_header, "safetensors", path.string(), ": the header would be ", header.size(),
             " bytes long, more than the format's limit of ", detail::longest_header);
     return header;
   }

@@ -356,10 +356,10 @@ void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& i
   const Index piece = pieces > 0 ? (queries + pieces - 1) / pieces : 0, tasks = in.sequences() * heads * pieces;
   const Index key_size = cached ? 0 : Panels<T>::size(head_width, keys_at_once), value_size = Panels<T>::size(keys_at_once, head_width);
   const auto memory = arena.scratch();
-  const Index slots = threads.count(), states = group * piece;
-  T* const scratch = arena.allocate<T>(slots * (key_size + value_size + tile_rows * keys_at_once));
-  Mask::Range* const range_scratch = arena.allocate<Mask::Range>(slots * piece);
-  auto* const softmax_scratch = arena.allocate<OnlineSoftmax<T>>(slots * states);
+  const Index thread_slots = threads.count(), states = group * piece;
+  T* const scratch = arena.allocate<T>(thread_slots * (key_size + value_size + tile_rows * keys_at_once));
+  Mask::Range* const range_scratch = arena.allocate<Mask::Range>(thread_slots * piece);
+  auto* const softmax_scratch = arena.allocate<OnlineSoftmax<T>>(thread_slots * states);
 
   const auto scale_line = [](T* line, Index width, T by) {
     for_vectors<T>(width, [&](Index e, auto n) { store(line + e, load(line + e, n) * Vec<T>(by), n); });
@@ -378,17 +378,17 @@ void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& i
 
       // The rows of a tile are queries of one head; or, if there is but one query, the heads that share its keys.
       const bool heads_together = count == 1;
-      const Index turns = heads_together ? 1 : group, lines = heads_together ? group : count, stride = in.query.stride(heads_together ? 2 : 1), out_stride = output.stride(heads_together ? 2 : 1);
+      const Index turns = heads_together ? 1 : group, tile_lines = heads_together ? group : count, stride = in.query.stride(heads_together ? 2 : 1), out_stride = output.stride(heads_together ? 2 : 1);
       const auto head_of = [&](Index turn, Index line) { return kv * group + (heads_together ? line : turn); };
       const auto query_of = [&](Index line) { return heads_together ? first : first + line; };
-      const auto state_of = [&](Index turn, Index line) { return softmax + turn * lines + line; };
+      const auto state_of = [&](Index turn, Index line) { return softmax + turn * tile_lines + line; };
       const auto range_of = [&](Index line) { return ranges + (heads_together ? 0 : line); };
       const auto out_line = [&](Index turn, Index line) { return &output(b, query_of(line), head_of(turn, line), 0); };
       const auto distance_line = [&](Index turn, Index line) { return &in.distances.sums(b, head_of(turn, line), query_of(line), 0); };
 
       for (Index i = 0; i < count; ++i) ranges[i] = in.range(s, first + i);
       for (Index turn = 0; turn < turns; ++turn)
-        for (Index line = 0; line < lines; ++line) {
+        for (Index line = 0; line < tile_lines; ++line) {
           std::construct_at(state_of(turn, line), in.sinks ? OnlineSoftmax<T>(in.sinks[head_of(turn, line)]) : OnlineSoftmax<T>());
           std::fill_n(out_line(turn, line), head_width, T{0});
           if (in.distances.sums) std::fill_n(distance_line(turn, line), in.distances.sums.extent(3), T{0});
@@ -398,7 +398,7 @@ void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& i
       for (Index i = 0; i < count; ++i) common = {(std::max)(common.begin, ranges[i].begin), (std::min)(common.end, ranges[i].end)};
       if constexpr (!cached)
         if (in.mask.allowed.view || in.dropout) common.end = common.begin;
-      const RowGroups<T> groups{lines};
+      const RowGroups<T> groups{tile_lines};
       for (Index block = all.begin / keys_at_once * keys_at_once; block < all.end; block += keys_at_once) {
         const Index size = (std::min)(keys_at_once, all.end - block);
         const ConstView<T, 2> values = [&] {
@@ -474,7 +474,7 @@ void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& i
         }
       }
       for (Index turn = 0; turn < turns; ++turn)
-        for (Index line = 0; line < lines; ++line) {
+        for (Index line = 0; line < tile_lines; ++line) {
           const AttentionRow<T> row = state_of(turn, line)->row();
           if (rows) rows(b, head_of(turn, line), query_of(line)) = row;
           scale_line(out_line(turn, line), head_width, row.factor);
@@ -527,8 +527,8 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
     T* const along = take(query_block);                   // by query: Σ doutput∘output
     const auto clear = [&](const Gradient<T, 4>& gradient) {
       if (!gradient || gradient.add) return;
-      const auto lines = detail::head(gradient.view, b, kv);
-      for (Index j = 0; j < keys; ++j) std::fill_n(lines.row(j), head_width, T{0});
+      const auto tile_lines = detail::head(gradient.view, b, kv);
+      for (Index j = 0; j < keys; ++j) std::fill_n(tile_lines.row(j), head_width, T{0});
     };
     clear(dkey);
     clear(dvalue);

@@ -176,17 +176,17 @@ void pack_panel_transposed(const T* w, Index w_stride, Index count, Index depth,
   for (Index first = 0; first < count; first += lanes) {
     T* const out = to + first;
     const T* const in = w + first * w_stride;
-    const Index columns = (std::min)(count - first, lanes);
+    const Index column_count = (std::min)(count - first, lanes);
     Index k = 0;
     for (; k + lanes <= depth; k += lanes) {
       Vec<T> block[static_cast<std::size_t>(lanes)];
-      for (Index i = 0; i < lanes; ++i) block[i] = i < columns ? Vec<T>::load(in + i * w_stride + k) * Vec<T>(scale) : Vec<T>(T{0});
+      for (Index i = 0; i < lanes; ++i) block[i] = i < column_count ? Vec<T>::load(in + i * w_stride + k) * Vec<T>(scale) : Vec<T>(T{0});
       transpose(block);
       for (Index i = 0; i < lanes; ++i) block[i].store(out + (k + i) * width);
     }
     for (; k < depth; ++k) {
-      for (Index i = 0; i < columns; ++i) out[k * width + i] = in[i * w_stride + k] * scale;
-      std::fill_n(out + k * width + columns, lanes - columns, T{0});
+      for (Index i = 0; i < column_count; ++i) out[k * width + i] = in[i * w_stride + k] * scale;
+      std::fill_n(out + k * width + column_count, lanes - column_count, T{0});
     }
   }
 }
@@ -237,7 +237,7 @@ struct Right {
   Right(const PlainRight<T>& b) : depth(b.b.extent(0)), width(b.b.extent(1)), packs(true), plain(&b) {}
 
   Index panels() const { return (width + Tile<T>::width - 1) / Tile<T>::width; }
-  Index columns(Index panel) const { return (std::min)(Tile<T>::width, width - panel * Tile<T>::width); }
+  Index column_count(Index panel) const { return (std::min)(Tile<T>::width, width - panel * Tile<T>::width); }
   /// The packed block after this one, in the order of multiply(); null if it is not packed or there is none.
   const T* next(Index panel, Index k, Index first, Index last) const {
     if (!packed) return nullptr;
@@ -247,8 +247,8 @@ struct Right {
   const T* block(Index panel, Index k, Index count, T* to) const {
     const Index first = panel * Tile<T>::width;
     if (packed) return packed->at(panel, k);
-    if (transposed) pack_panel_transposed(transposed->w.row(first) + k, transposed->w.stride(0), columns(panel), count, T{1}, to);
-    else pack_panel(plain->b.row(k) + first, plain->b.stride(0), columns(panel), count, to);
+    if (transposed) pack_panel_transposed(transposed->w.row(first) + k, transposed->w.stride(0), column_count(panel), count, T{1}, to);
+    else pack_panel(plain->b.row(k) + first, plain->b.stride(0), column_count(panel), count, to);
     return to;
   }
 };
@@ -299,15 +299,15 @@ template <class T, int Rows>
 void strip_tile(const Strip<T>& w, const T* a, Index a_stride, T* c, Index c_stride, bool add) {
   using V = Vec<T>;
   constexpr int vectors = Strip<T>::vectors;
-  T columns[static_cast<std::size_t>(Strip<T>::width * Strip<T>::width)];
+  T column_count[static_cast<std::size_t>(Strip<T>::width * Strip<T>::width)];
   V sums[static_cast<std::size_t>(Rows * vectors)];
   unroll<Rows * vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA { sums[n] = V(T{0}); });
   for (Index k = 0; k < w.depth; k += Strip<T>::width) {
     const Index some = (std::min)(Strip<T>::width, w.depth - k);
-    w.take(k, some, columns);
+    w.take(k, some, column_count);
     for (Index i = 0; i < some; ++i) {
       V right[static_cast<std::size_t>(vectors)];
-      unroll<vectors>([&](auto v) EIGENFORMER_INLINE_LAMBDA { right[v] = V::load(columns + i * Strip<T>::width + v * V::lanes); });
+      unroll<vectors>([&](auto v) EIGENFORMER_INLINE_LAMBDA { right[v] = V::load(column_count + i * Strip<T>::width + v * V::lanes); });
       unroll<Rows>([&](auto r) EIGENFORMER_INLINE_LAMBDA {
         const V left(a[r * a_stride + k + i]);
         unroll<vectors>([&](auto v) EIGENFORMER_INLINE_LAMBDA { sums[r * vectors + v] = fma(left, right[v], sums[r * vectors + v]); });
@@ -401,18 +401,18 @@ void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const deta
             const T* const next = right.next(p, k, first_panel, last_panel);
             const Index sharers = last_group - first_group, strip = (std::max)((width + sharers - 1) / sharers, cache_line<T>);  // what a call asks for
             for (Index g = first_group; g < last_group; ++g) {
-              const Index row = groups.begin(g), rows = groups.begin(g + 1) - row, columns = right.columns(p), call = g - first_group;
+              const Index row = groups.begin(g), rows = groups.begin(g + 1) - row, column_count = right.column_count(p), call = g - first_group;
               const bool asks = next && call * strip < width;
               T* const out = c.row(row) + p * width;
               for (Index i = 0; i < rows; ++i)
-                for (Index j = 0; j < columns; j += Vec<T>::lanes) prefetch_to_write(out + i * c.stride(0) + j);
-              epilogue.prefetch(row, rows, p * width, columns);
+                for (Index j = 0; j < column_count; j += Vec<T>::lanes) prefetch_to_write(out + i * c.stride(0) + j);
+              epilogue.prefetch(row, rows, p * width, column_count);
               if (pack_within && block + 1 < last_block)
                 detail::prefetch_left(a, last_row, groups.block_begin(block + 2) - last_row, k, depth, (p - first_panel) * (last_group - first_group) + call, calls);
               detail::any_tile<T>(rows, {depth, left + (row - first_row) * row_stride, row_stride, a.transposed ? row_block : 1, panels[p - first_panel], width,
                                          asks ? next + call * depth * strip : nullptr, asks ? strip : 0},
-                                  out, c.stride(0), add || k > 0, columns);
-              if (done) epilogue(row, rows, p * width, out, c.stride(0), columns);
+                                  out, c.stride(0), add || k > 0, column_count);
+              if (done) epilogue(row, rows, p * width, out, c.stride(0), column_count);
             }
           }
         }

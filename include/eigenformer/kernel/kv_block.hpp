@@ -19,7 +19,7 @@ struct StridedPanels {
 
   StridedPanels(const Panels<T>& packed)
       : data(packed.data), depth(packed.depth), width(packed.width), panel_stride(packed.depth * Tile<T>::width), row_stride(Tile<T>::width) {}
-  StridedPanels(const T* from, Index rows, Index columns, Index panel, Index row) : data(from), depth(rows), width(columns), panel_stride(panel), row_stride(row) {}
+  StridedPanels(const T* from, Index rows, Index column_count, Index panel, Index row) : data(from), depth(rows), width(column_count), panel_stride(panel), row_stride(row) {}
 
   Index count() const { return (width + Tile<T>::width - 1) / Tile<T>::width; }
   const T* at(Index panel, Index k) const { return data + panel * panel_stride + k * row_stride; }

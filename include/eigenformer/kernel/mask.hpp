@@ -41,9 +41,9 @@ struct Mask {
   void check_lengths(std::string_view place, Index batch, Index queries, Index keys) const {
     const auto lengths = [&](ConstView<Index, 1> given, Index limit, std::string_view what) {
       if (!given) return;
-      require(given.size() == batch, place, given.size(), " ", what, " lengths for a batch of ", batch);
+      ensure(given.size() == batch, place, given.size(), " ", what, " lengths for a batch of ", batch);
       for (Index b = 0; b < batch; ++b)
-        require(given[b] >= 0 && given[b] <= limit, place, what, " length ", given[b], " of sequence ", b, " is not in 0…", limit);
+        ensure(given[b] >= 0 && given[b] <= limit, place, what, " length ", given[b], " of sequence ", b, " is not in 0…", limit);
     };
     lengths(key_lengths, keys, "key");
     lengths(query_lengths, queries, "query");
@@ -51,14 +51,14 @@ struct Mask {
   }
 
   /// Throws unless it fits (B, H, N, M).
-  void check(std::string_view place, Index batch, Index heads, Index queries, Index keys) const {
+  void validate(std::string_view place, Index batch, Index heads, Index queries, Index keys) const {
     check_lengths(place, batch, queries, keys);
-    require(window >= 0, place, "a window of ", window, " tokens makes no sense");
-    require(window == 0 || !prefixes, place, "a window and prefixes exclude each other");
+    ensure(window >= 0, place, "window ", window, " is invalid: must be 0 (none) or more");
+    ensure(window == 0 || !prefixes, place, "a window and prefixes exclude each other");
     if (!allowed.view) return;
     const Shape<4> full{batch, heads, queries, keys};
     for (int axis = 0; axis < 4; ++axis)
-      require(allowed.view.extent(axis) == full[axis] || allowed.view.extent(axis) == 1, place, "a mask of ", allowed.view.shape(),
+      ensure(allowed.view.extent(axis) == full[axis] || allowed.view.extent(axis) == 1, place, "a mask of ", allowed.view.shape(),
               " does not fit scores of ", full, " (batch, heads, queries, keys)");
   }
 
@@ -101,8 +101,8 @@ struct Mask {
 
  private:
   const bool& at(Index b, Index h, Index i, Index j) const {
-    const auto index = [&](int axis, Index given) { return allowed.view.extent(axis) == 1 ? Index{0} : given; };
-    return allowed.view(index(0, b), index(1, h), index(2, i), index(3, j));
+    const auto axis_index = [&](int axis, Index given) { return allowed.view.extent(axis) == 1 ? Index{0} : given; };
+    return allowed.view(axis_index(0, b), axis_index(1, h), axis_index(2, i), axis_index(3, j));
   }
 };
 

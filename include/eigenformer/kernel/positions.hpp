@@ -19,14 +19,14 @@ struct Positions {
   bool shared() const { return !given; }
 
   /// Throws unless they fit (B, N) and none is negative or past what can be counted.
-  void check(std::string_view place, Index batch, Index tokens) const {
-    require(first >= 0, place, "position ", first, " is negative");
-    require(first <= (std::numeric_limits<Index>::max)() - tokens, place, "positions from ", first, " on are too many for ", tokens, " tokens");
+  void validate(std::string_view place, Index batch, Index tokens) const {
+    ensure(first >= 0, place, "position ", first, " is negative");
+    ensure(first <= (std::numeric_limits<Index>::max)() - tokens, place, "positions from ", first, " on are too many for ", tokens, " tokens");
     if (!given) return;
-    require(given.extent(0) == batch && given.extent(1) == tokens, place, "positions ", given.shape(), " do not fit a batch of ", batch, " times ", tokens, " tokens");
+    ensure(given.extent(0) == batch && given.extent(1) == tokens, place, "positions ", given.shape(), " do not fit a batch of ", batch, " times ", tokens, " tokens");
     for (Index b = 0; b < batch; ++b)
       for (Index n = 0; n < tokens; ++n)
-        require(given(b, n) >= 0 && given(b, n) < (std::numeric_limits<Index>::max)(), place, "position ", given(b, n), " of token ", n, " in sequence ", b,
+        ensure(given(b, n) >= 0 && given(b, n) < (std::numeric_limits<Index>::max)(), place, "position ", given(b, n), " of token ", n, " in sequence ", b,
                 " is negative, or too large");
   }
 };

@@ -17,15 +17,15 @@ struct RelativeBuckets {
   bool bidirectional = true;  ///< half of them for keys after the query; else those share bucket 0
 
   /// Throws unless there is a bucket for every distance.
-  void check() const {
+  void validate() const {
     const Index exact = (bidirectional ? count / 2 : count) / 2;
-    require(exact > 0 && furthest > exact, "relative", "cannot put distances up to ", furthest, " into ", count, " buckets");
+    ensure(exact > 0 && furthest > exact, "relative", "cannot put distances up to ", furthest, " into ", count, " buckets");
   }
 
   /// The bucket of distance = key − query.
   Index operator()(Index distance) const {
     const Index half = bidirectional ? count / 2 : count, exact = half / 2, base = bidirectional && distance > 0 ? half : 0;
-    const Index away = bidirectional ? std::abs(distance) : (std::max)(-distance, Index{0});
+    const Index away = bidirectional ? (std::abs)(distance) : (std::max)(-distance, Index{0});
     if (away < exact) return base + away;
     const double ratio = std::log(static_cast<double>(away) / static_cast<double>(exact)) / std::log(static_cast<double>(furthest) / static_cast<double>(exact));
     return base + (std::min)(exact + static_cast<Index>(ratio * static_cast<double>(half - exact)), half - 1);

@@ -44,8 +44,8 @@ namespace detail {
 
 /// The line of a row: view (B, H, N, …), an extent of 1 stands for all of B, H or N.
 auto* score_line(auto view, const ScoreRow& at) {
-  const auto index = [&](int axis, Index given) { return view.extent(axis) == 1 ? Index{0} : given; };
-  return view.data() + index(0, at.b) * view.stride(0) + index(1, at.h) * view.stride(1) + index(2, at.i) * view.stride(2);
+  const auto axis_index = [&](int axis, Index given) { return view.extent(axis) == 1 ? Index{0} : given; };
+  return view.data() + axis_index(0, at.b) * view.stride(0) + axis_index(1, at.h) * view.stride(1) + axis_index(2, at.i) * view.stride(2);
 }
 
 /// Columns column, column + 1, … of a line, a V of them; those beyond its ends are the ends.

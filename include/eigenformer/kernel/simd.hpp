@@ -472,9 +472,9 @@ EIGENFORMER_INLINE V tanh(V x) {
   if constexpr (detail::vectorized<V>) {
     // Near 0 an odd polynomial (relative error 4.8e-9 for |x| < 0.63), beyond it 1 − 2/(e²ˣ + 1), which is 1 from 10 on.
     const V t = minimum(absolute(x), V(10.0F)), square = t * t;
-    const V near = fma(t * square, detail::polynomial(square, {-5.6668750e-3F, 2.0606088e-2F, -5.3729981e-2F, 1.3331331e-1F, -3.3333278e-1F}), t);
-    const V far = V(1.0F) - V(2.0F) / (exp(t + t) + V(1.0F));
-    return detail::with_sign(choose_less(t, V(0.625F), near, far), x);
+    const V small_value = fma(t * square, detail::polynomial(square, {-5.6668750e-3F, 2.0606088e-2F, -5.3729981e-2F, 1.3331331e-1F, -3.3333278e-1F}), t);
+    const V large_value = V(1.0F) - V(2.0F) / (exp(t + t) + V(1.0F));
+    return detail::with_sign(choose_less(t, V(0.625F), small_value, large_value), x);
   } else {
     return detail::one_by_one(x, [](T value) { return std::tanh(value); });
   }
@@ -499,7 +499,7 @@ EIGENFORMER_INLINE Normal<V> normal(V x) {
   } else {
     const auto each = [&](auto&& f) { return detail::one_by_one(x, [&](T value) { return static_cast<T>(f(static_cast<double>(value))); }); };
     return {each([](double at) {
-              const double t = (std::min)(std::abs(at), 40.0);  // beyond it, 0
+              const double t = (std::min)((std::abs)(at), 40.0);  // beyond it, 0
               return std::exp(-t * t / 2) * 0.39894228040143267794;
             }),
             each([](double at) { return std::erfc(-at * 0.70710678118654752440) / 2; })};
@@ -513,9 +513,9 @@ EIGENFORMER_INLINE V erf(V x) {
   if constexpr (detail::vectorized<V>) {
     // Near 0 an odd polynomial (relative error 1.2e-9 for |x| < 1), beyond it 1 − 2Φ(−√2|x|), which is 1 from 4 on.
     const V t = minimum(absolute(x), V(4.0F)), square = t * t;
-    const V near = t * detail::polynomial(square, {7.8537507e-5F, -8.0101624e-4F, 5.1883244e-3F, -2.6853810e-2F, 1.1283585e-1F, -3.7612626e-1F, 1.1283792F});
+    const V small_value = t * detail::polynomial(square, {7.8537507e-5F, -8.0101624e-4F, 5.1883244e-3F, -2.6853810e-2F, 1.1283585e-1F, -3.7612626e-1F, 1.1283792F});
     const V tail = normal(t * V(-1.41421356F)).integral;
-    return detail::with_sign(choose_less(t, V(1.0F), near, V(1.0F) - (tail + tail)), x);
+    return detail::with_sign(choose_less(t, V(1.0F), small_value, V(1.0F) - (tail + tail)), x);
   } else {
     return detail::one_by_one(x, [](T value) { return std::erf(value); });
   }

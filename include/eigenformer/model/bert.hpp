@@ -75,7 +75,7 @@ struct BasicBert {
   /// ids (B, N) → hidden states (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, const BertCall& call) const {
     require_initialized(*this, "bert");
-    require(is_given(call.ids), "bert", "no ids are given");
+    ensure(is_given(call.ids), "bert", "no ids are given");
     ConstView<Id, 2> types = call.types;
     if (!types) {
       const View<Id, 2> zeros = ctx.arena.allocate<Id>(call.ids.shape());
@@ -88,8 +88,8 @@ struct BasicBert {
 
   /// hidden states (B, N, D) → (B, 1, D), of the first token
   ConstView<T, 3> pool(Context& ctx, ConstView<T, 3> hidden) const {
-    require(pooler.has_value(), "bert", "this model has no pooler");
-    require(hidden.extent(1) > 0, "bert", "there is no first token in ", hidden.shape());
+    ensure(pooler.has_value(), "bert", "this model has no pooler");
+    ensure(hidden.extent(1) > 0, "bert", "there is no first token in ", hidden.shape());
     return op::activate<Tanh>(ctx, op::linear(ctx, hidden.slice(1, 0, 1), pooler->weight, pooler->bias));
   }
 };

@@ -25,7 +25,7 @@ struct DecoderState {
   /// Of so many sequences that have not begun, for these blocks.
   template <class Block>
   DecoderState(Index sequences, const std::vector<Block>& blocks) : count_(sequences) {
-    require(!blocks.empty(), "decoder_state", "a model without layers cannot remember where its sequences stand");
+    ensure(!blocks.empty(), "decoder_state", "a model without layers cannot remember where its sequences stand");
     for (const Block& block : blocks) {
       layers.push_back(own_attention(block).cache(sequences));
       if constexpr (has_sources<Block>) across.push_back(block.cross_attention.cache(sequences));
@@ -35,15 +35,15 @@ struct DecoderState {
 
   /// Throws unless this is a state for these blocks, the tokens are for it, and the context neither records nor drops out.
   template <class Block>
-  void check(std::string_view place, const Context& ctx, const std::vector<Block>& blocks, const NextTokens& tokens) const {
-    require(!ctx.tape && !ctx.random, place, "passes with a state are neither recorded nor with dropout");
+  void validate(std::string_view place, const Context& ctx, const std::vector<Block>& blocks, const NextTokens& tokens) const {
+    ensure(!ctx.tape && !ctx.random, place, "passes with a state are neither recorded nor with dropout");
     bool fits = layers.size() == blocks.size() && across.size() == (has_sources<Block> ? blocks.size() : 0);
     for (std::size_t i = 0; fits && i < blocks.size(); ++i) {
       fits = layers[i].like(own_attention(blocks[i]).cache(0));
       if constexpr (has_sources<Block>) fits = fits && across[i].like(blocks[i].cross_attention.cache(0));
     }
-    require(fits, "decoder_state", "this state is none of this model: it comes from start()");
-    tokens.check(place, count_);
+    ensure(fits, "decoder_state", "this state is none of this model: it comes from start()");
+    tokens.validate(place, count_);
   }
 
   Index sequences() const { return count_; }
@@ -53,7 +53,7 @@ struct DecoderState {
   /// Sequence i becomes what which[i] was: reorders, drops and forks. Storage is shared, and copied when one of those that share
   /// it goes on.
   void select(std::span<const Index> which) {
-    for (const Index from : which) require(from >= 0 && from < count_, "decoder_state", "there is no sequence ", from, " of ", count_);
+    for (const Index from : which) ensure(from >= 0 && from < count_, "decoder_state", "there is no sequence ", from, " of ", count_);
     if (!sharers.empty() || !across.empty()) {
       owners_.clear();  // by sequence: its source
       for (std::size_t source = 0; source < sharers.size(); ++source) owners_.insert(owners_.end(), static_cast<std::size_t>(sharers[source]), static_cast<Index>(source));

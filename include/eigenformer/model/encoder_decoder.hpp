@@ -79,7 +79,7 @@ struct BasicEncoderDecoder {
         encoder({config.encoder_layers, config.block, config.final_norm}), decoder({config.decoder_layers, config.block, config.final_norm}),
         dropout(config.block.dropout), logit_scale(config.logit_scale) {
     if (config.sharing == Sharing::all || config.sharing == Sharing::source_and_target) {
-      require(config.source_vocabulary == config.target_vocabulary, "encoder_decoder", "a shared table needs equal vocabularies, not ",
+      ensure(config.source_vocabulary == config.target_vocabulary, "encoder_decoder", "a shared table needs equal vocabularies, not ",
               config.source_vocabulary, " and ", config.target_vocabulary);
     } else {
       target_embedding.emplace(EmbeddingConfig{config.target_vocabulary, config.block.width, config.scaled_embedding});
@@ -110,7 +110,7 @@ struct BasicEncoderDecoder {
   /// ids (B, M) → memory (B, M, D); rows beyond a length are padding
   ConstView<T, 3> encode(Context& ctx, ConstView<Id, 2> source, ConstView<Index, 1> lengths = {}) const {
     require_initialized(*this, "encoder_decoder");
-    require(is_given(source), "encoder_decoder", "no source is given");
+    ensure(is_given(source), "encoder_decoder", "no source is given");
     AttentionCall<T> call{.mask = {.key_lengths = lengths, .query_lengths = lengths}};
     position.attend(ctx, source.extent(0), source.extent(1), {}, call);
     return encoder(ctx, embed(ctx, embedding, position, embedding_norm, source), call);
@@ -120,7 +120,7 @@ struct BasicEncoderDecoder {
   ConstView<T, 3> decode(Context& ctx, ConstView<Id, 2> target, ConstView<T, 3> memory, ConstView<Index, 1> source_lengths = {},
                          ConstView<Index, 1> target_lengths = {}) const {
     require_initialized(*this, "encoder_decoder");
-    require(is_given(target), "encoder_decoder", "no target is given");
+    ensure(is_given(target), "encoder_decoder", "no target is given");
     AttentionCall<T> call{.mask = {.causal = true, .key_lengths = target_lengths, .query_lengths = target_lengths}};
     target_position.attend(ctx, target.extent(0), target.extent(1), {}, call);
     return decoder(ctx, embed(ctx, target_table(), target_position, target_embedding_norm, target), call,
@@ -130,11 +130,11 @@ struct BasicEncoderDecoder {
   using State = DecoderState<T>;
   /// Encodes sources (B, M) and keeps what decoding needs of them: one sequence each, which has not begun.
   State start(Context& ctx, ConstView<Id, 2> source, ConstView<Index, 1> lengths = {}) const {
-    require(!ctx.tape && !ctx.random, "encoder_decoder", "passes with a state are neither recorded nor with dropout");
-    require(is_given(source), "encoder_decoder", "no source is given");
-    require(!lengths || lengths.size() == source.extent(0), "encoder_decoder", lengths.size(), " lengths for ", source.extent(0), " sources");
+    ensure(!ctx.tape && !ctx.random, "encoder_decoder", "passes with a state are neither recorded nor with dropout");
+    ensure(is_given(source), "encoder_decoder", "no source is given");
+    ensure(!lengths || lengths.size() == source.extent(0), "encoder_decoder", lengths.size(), " lengths for ", source.extent(0), " sources");
     for (Index b = 0; lengths && b < lengths.size(); ++b)
-      require(lengths[b] >= 0 && lengths[b] <= source.extent(1), "encoder_decoder", "length ", lengths[b], " of source ", b, " is not in 0…", source.extent(1));
+      ensure(lengths[b] >= 0 && lengths[b] <= source.extent(1), "encoder_decoder", "length ", lengths[b], " of source ", b, " is not in 0…", source.extent(1));
     const auto scratch = ctx.scratch();
     const auto memory = encode(ctx, source, lengths);
     State state(source.extent(0), decoder.blocks);
@@ -153,7 +153,7 @@ struct BasicEncoderDecoder {
   /// The next target tokens → their hidden states (1, tokens, D), with the bits of decode().
   ConstView<T, 3> hidden(Context& ctx, const NextTokens& tokens, State& state) const {
     require_initialized(*this, "encoder_decoder");
-    state.check("encoder_decoder", ctx, decoder.blocks, tokens);
+    state.validate("encoder_decoder", ctx, decoder.blocks, tokens);
     const auto count = static_cast<Index>(tokens.ids.size());
     const Positions positions = state.positions(ctx, tokens);
     AttentionCall<T> call = state.call(tokens);
@@ -176,8 +176,8 @@ struct BasicEncoderDecoder {
 
   /// → logits (B, N, V) of the token after each target token
   ConstView<T, 3> operator()(Context& ctx, const EncoderDecoderCall& call) const {
-    require(is_given(call.source) && is_given(call.target), "encoder_decoder", is_given(call.source) ? "no target is given" : "no source is given");
-    require(call.source.extent(0) == call.target.extent(0), "encoder_decoder", "sources ", call.source.shape(), " and targets ",
+    ensure(is_given(call.source) && is_given(call.target), "encoder_decoder", is_given(call.source) ? "no target is given" : "no source is given");
+    ensure(call.source.extent(0) == call.target.extent(0), "encoder_decoder", "sources ", call.source.shape(), " and targets ",
             call.target.shape(), " are of different batches");
     const auto memory = encode(ctx, call.source, call.source_lengths);
     return logits(ctx, decode(ctx, call.target, memory, call.source_lengths, call.target_lengths));

@@ -36,7 +36,7 @@ struct ClassificationHead {
 
   /// hidden states (B, N, D), lengths (B) or null → logits (B, 1, classes)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> hidden, ConstView<Index, 1> lengths = {}) const {
-    require(pooling == Pooling::mean || hidden.extent(1) > 0, "classification", "there is no first token in ", hidden.shape());
+    ensure(pooling == Pooling::mean || hidden.extent(1) > 0, "classification", "there is no first token in ", hidden.shape());
     const auto pooled = pooling == Pooling::first ? hidden.slice(1, 0, 1) : op::mean_pool<T>(ctx, hidden, lengths);
     const auto bent = op::activated_linear<Tanh>(ctx, op::dropout(ctx, pooled, dropout), dense.weight, dense.bias);
     return output(ctx, op::dropout(ctx, bent, dropout));

@@ -17,7 +17,7 @@ namespace detail {
 /// Normal with a standard deviation; truncated: nothing beyond two of them.
 inline double draw_normal(RandomSequence& random, double deviation, bool truncated) {
   double value = random.normal();
-  while (truncated && std::abs(value) > 2) value = random.normal();
+  while (truncated && (std::abs)(value) > 2) value = random.normal();
   return deviation * value;
 }
 

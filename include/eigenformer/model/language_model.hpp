@@ -93,7 +93,7 @@ struct LanguageModel {
   /// whatever pieces and company they come.
   ConstView<T, 3> hidden(Context& ctx, const NextTokens& tokens, State& state) const {
     require_initialized(*this, "language_model");
-    state.check("language_model", ctx, decoder.blocks, tokens);
+    state.validate("language_model", ctx, decoder.blocks, tokens);
     const auto count = static_cast<Index>(tokens.ids.size());
     const Positions positions = state.positions(ctx, tokens);
     AttentionCall<T> attention = state.call(tokens);
@@ -110,7 +110,7 @@ struct LanguageModel {
   /// ids (B, N) → hidden states (B, N, D)
   ConstView<T, 3> hidden(Context& ctx, const LanguageModelCall& call) const {
     require_initialized(*this, "language_model");
-    require(is_given(call.ids), "language_model", "no ids are given");
+    ensure(is_given(call.ids), "language_model", "no ids are given");
     const Index batch = call.ids.extent(0), tokens = call.ids.extent(1);
     AttentionCall<T> attention{.mask = {.causal = true, .key_lengths = call.lengths, .query_lengths = call.lengths, .prefixes = call.prefixes, .allowed = call.allowed}};
     position.attend(ctx, batch, tokens, call.positions, attention);

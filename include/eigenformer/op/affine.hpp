@@ -12,7 +12,7 @@ namespace eigenformer::op {
 template <class T, int Rank>
 ConstView<T, Rank> affine(Context& ctx, ConstView<T, Rank> x, std::type_identity_t<ConstView<T, 1>> weight, std::type_identity_t<ConstView<T, 1>> bias = {},
                           double factor = 1) {
-  require((!weight || weight.size() == x.width() || weight.size() == 1) && (!bias || bias.size() == x.width()), "affine", "input ", x.shape(),
+  ensure((!weight || weight.size() == x.width() || weight.size() == 1) && (!bias || bias.size() == x.width()), "affine", "input ", x.shape(),
           " does not fit a weight of ", weight.shape(), " and a bias of ", bias.shape());
   const View<T, Rank> y = ctx.output<T>(x.shape());
   kernel::affine_forward<T>(ctx.threads, x.flat(), weight, static_cast<T>(factor), bias, y.flat());

@@ -12,14 +12,14 @@
 namespace eigenformer::op {
 
 // What happens to the scores: a kernel's Score (kernel/score.hpp), which holds views and numbers only; or, if it has a gradient,
-// a type whose forward<T>() is that and whose backward<T>(ctx) is the same with a place for the gradient. check(B, H, N, M, mask)
+// a type whose forward<T>() is that and whose backward<T>(ctx) is the same with a place for the gradient. validate(B, H, N, M, mask)
 // may throw where it does not fit.
 
 namespace detail {
 
 /// Throws unless there is a column of distance 0.
 inline void check_before(Index before, Index distances) {
-  require(before >= 0 && before < distances, "attention", "distance 0 at ", before, " of ", distances, " distances");
+  ensure(before >= 0 && before < distances, "attention", "distance 0 at ", before, " of ", distances, " distances");
 }
 
 /// A place that scores add to: zero, if it held nothing.
@@ -56,8 +56,8 @@ struct DistanceScore {
     const auto gradient = detail::to_add_to(back.gradient(distances.bias));
     return {by_head(distances.bias), distances.before, {gradient ? by_head(gradient.view) : View<T, 4>(), true}};
   }
-  void check(Index, Index heads, Index, Index, const Mask&) const {
-    require(distances && distances.bias.extent(0) == heads && distances.bias.extent(1) > 0, "attention", "biases of distances ", distances.bias.shape(), " do not fit ", heads,
+  void validate(Index, Index heads, Index, Index, const Mask&) const {
+    ensure(distances && distances.bias.extent(0) == heads && distances.bias.extent(1) > 0, "attention", "biases of distances ", distances.bias.shape(), " do not fit ", heads,
             " heads");
     detail::check_before(distances.before, distances.bias.extent(1));
   }
@@ -84,8 +84,8 @@ struct RelativeKeyScore {
     const auto gradient = detail::to_add_to(back.gradient(logits));
     return {heads_first(logits), before, {gradient ? heads_first(gradient.view) : View<T, 4>(), true}};
   }
-  void check(Index batch, Index heads, Index queries, Index, const Mask&) const {
-    require(logits.extent(0) == batch && logits.extent(1) == queries && logits.extent(2) == heads && logits.extent(3) > 0, "attention", "relative logits ",
+  void validate(Index batch, Index heads, Index queries, Index, const Mask&) const {
+    ensure(logits.extent(0) == batch && logits.extent(1) == queries && logits.extent(2) == heads && logits.extent(3) > 0, "attention", "relative logits ",
             logits.shape(), " do not fit ", batch, " sequences of ", queries, " queries and ", heads, " heads");
     detail::check_before(before, logits.extent(3));
   }
@@ -118,11 +118,11 @@ struct RelativeProductScore {
     score.dkey = detail::to_add_to(back.gradient(key));
     return score;
   }
-  void check(Index batch, Index heads, Index queries, Index keys, const Mask& mask) const {
+  void validate(Index batch, Index heads, Index queries, Index keys, const Mask& mask) const {
     const Index after = mask.causal && !mask.prefixes ? 0 : queries - 1;  // the furthest key after its query
-    require(query.extent(0) == batch && query.extent(1) == queries && query.extent(2) == heads && key.extent(0) == heads && key.extent(1) == query.extent(3), "attention",
+    ensure(query.extent(0) == batch && query.extent(1) == queries && query.extent(2) == heads && key.extent(0) == heads && key.extent(1) == query.extent(3), "attention",
             "relative queries ", query.shape(), " and keys ", key.shape(), " do not fit each other, or ", heads, " heads");
-    require(before >= keys - 1 && before <= key.extent(2) - 1 - after, "attention", "relative keys ", key.shape(), ", distance 0 at ", before,
+    ensure(before >= keys - 1 && before <= key.extent(2) - 1 - after, "attention", "relative keys ", key.shape(), ", distance 0 at ", before,
             ", do not reach ", keys - 1, " tokens back and ", after, " forth");
   }
 };
@@ -140,10 +140,10 @@ struct BiasScore {
   kernel::BiasScore<T> backward(Context& back) const {
     return {bias, detail::to_add_to(back.gradient(bias))};
   }
-  void check(Index batch, Index heads, Index queries, Index keys, const Mask&) const {
+  void validate(Index batch, Index heads, Index queries, Index keys, const Mask&) const {
     const Shape<4> full{batch, heads, queries, keys};
     for (int axis = 0; axis < 4; ++axis)
-      require(bias.extent(axis) == full[axis] || (axis < 3 && bias.extent(axis) == 1), "attention", "a bias of ", bias.shape(), " does not fit scores of ", full,
+      ensure(bias.extent(axis) == full[axis] || (axis < 3 && bias.extent(axis) == 1), "attention", "a bias of ", bias.shape(), " does not fit scores of ", full,
               " (batch, heads, queries, keys)");
   }
 };
@@ -170,9 +170,9 @@ struct DistanceSums {
   View<T, 4> sums{};
   Index before = 0;
 
-  void check(Shape<4> queries) const {
+  void validate(Shape<4> queries) const {
     if (!sums) return;
-    require(sums.shape() == queries.with_width(sums.width()), "attention", "sums of distances ", sums.shape(), " do not fit queries ", queries);
+    ensure(sums.shape() == queries.with_width(sums.width()), "attention", "sums of distances ", sums.shape(), " do not fit queries ", queries);
     detail::check_before(before, sums.width());
   }
 };
@@ -181,15 +181,15 @@ struct DistanceSums {
 template <class T, class Score = kernel::PlainScore>
 ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> key, ConstView<T, 4> value, const AttentionOptions& options,
                           const Score& score = {}, ConstView<T, 1> sinks = {}, const DistanceSums<T>& distances = {}) {
-  require(query.extent(0) == key.extent(0) && key.shape() == value.shape() && query.extent(3) == key.extent(3), "attention",
+  ensure(query.extent(0) == key.extent(0) && key.shape() == value.shape() && query.extent(3) == key.extent(3), "attention",
           "queries ", query.shape(), ", keys ", key.shape(), " and values ", value.shape(), " do not fit");
-  require(key.extent(2) > 0 && query.extent(2) % key.extent(2) == 0, "attention", key.extent(2), " key-value heads do not divide ",
+  ensure(key.extent(2) > 0 && query.extent(2) % key.extent(2) == 0, "attention", key.extent(2), " key-value heads do not divide ",
           query.extent(2), " query heads");
-  options.mask.check("attention", query.extent(0), query.extent(2), query.extent(1), key.extent(1));
-  require(!sinks || sinks.size() == query.extent(2), "attention", sinks.size(), " sinks do not fit ", query.extent(2), " heads");
-  if constexpr (requires { score.check(Index{}, Index{}, Index{}, Index{}, options.mask); })
-    score.check(query.extent(0), query.extent(2), query.extent(1), key.extent(1), options.mask);
-  distances.check(query.shape());
+  options.mask.validate("attention", query.extent(0), query.extent(2), query.extent(1), key.extent(1));
+  ensure(!sinks || sinks.size() == query.extent(2), "attention", sinks.size(), " sinks do not fit ", query.extent(2), " heads");
+  if constexpr (requires { score.validate(Index{}, Index{}, Index{}, Index{}, options.mask); })
+    score.validate(query.extent(0), query.extent(2), query.extent(1), key.extent(1), options.mask);
+  distances.validate(query.shape());
   const Mask mask = remembered(ctx, options.mask);
   const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), mask, next_dropout(ctx, options.dropout), sinks,
                                        {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};
@@ -212,8 +212,8 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
 
 /// What a cache allows; to be asked before it takes up new tokens.
 inline void check_cached(const Context& ctx, const Mask& mask) {
-  require(!ctx.tape && !ctx.random, "attention", "passes with a cache are neither recorded nor with dropout");
-  require(!mask.key_lengths && !mask.query_lengths && !mask.prefixes && !mask.allowed.view, "attention", "with a cache, a mask is causal or has a window");
+  ensure(!ctx.tape && !ctx.random, "attention", "passes with a cache are neither recorded nor with dropout");
+  ensure(!mask.key_lengths && !mask.query_lengths && !mask.prefixes && !mask.allowed.view, "attention", "with a cache, a mask is causal or has a window");
 }
 
 /// The same with keys and values from caches, for queries (1, N of all, H, E) of their sequences, one after the other; the last
@@ -228,12 +228,12 @@ ConstView<T, 4> cached_attention(Context& ctx, ConstView<T, 4> query, ConstView<
     queries += sequences[s].queries;
     longest = (std::max)(longest, sequences[s].keys);
   }
-  require(query.extent(0) == 1 && queries == query.extent(1), "attention", "queries ", query.shape(), " are not those of ", queries, " tokens");
-  require(head_width == query.extent(3), "attention", "keys of width ", head_width, " do not fit queries ", query.shape());
-  require(key_heads > 0 && heads % key_heads == 0, "attention", key_heads, " key-value heads do not divide ", heads, " query heads");
-  require(!sinks || sinks.size() == heads, "attention", sinks.size(), " sinks do not fit ", heads, " heads");
-  if constexpr (requires { score.check(Index{}, Index{}, Index{}, Index{}, mask); }) score.check(1, heads, queries, longest, mask);
-  distances.check(query.shape());
+  ensure(query.extent(0) == 1 && queries == query.extent(1), "attention", "queries ", query.shape(), " are not those of ", queries, " tokens");
+  ensure(head_width == query.extent(3), "attention", "keys of width ", head_width, " do not fit queries ", query.shape());
+  ensure(key_heads > 0 && heads % key_heads == 0, "attention", key_heads, " key-value heads do not divide ", heads, " query heads");
+  ensure(!sinks || sinks.size() == heads, "attention", sinks.size(), " sinks do not fit ", heads, " heads");
+  if constexpr (requires { score.validate(Index{}, Index{}, Index{}, Index{}, mask); }) score.validate(1, heads, queries, longest, mask);
+  distances.validate(query.shape());
   const View<T, 4> y = ctx.output<T>(query.shape());
   const kernel::CachedAttentionInputs<T> in{query, sequences, key_heads, mask.causal, mask.window, sinks,
                                             {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};

@@ -28,16 +28,16 @@ namespace op {
 /// logits (B, N, V), targets (B, N) in [0, V) or `ignore`
 template <class T>
 Loss cross_entropy(Context& ctx, ConstView<T, 3> logits, ConstView<Id, 2> targets, const CrossEntropyConfig& config = {}) {
-  require(is_given(targets), "cross_entropy", "no targets are given");
-  require(logits.extent(0) == targets.extent(0) && logits.extent(1) == targets.extent(1), "cross_entropy", "targets ",
+  ensure(is_given(targets), "cross_entropy", "no targets are given");
+  ensure(logits.extent(0) == targets.extent(0) && logits.extent(1) == targets.extent(1), "cross_entropy", "targets ",
           targets.shape(), " do not fit logits ", logits.shape());
-  require(config.smoothing >= 0 && config.smoothing < 1, "cross_entropy", "smoothing ", config.smoothing, " is not in [0, 1)");
+  ensure(config.smoothing >= 0 && config.smoothing < 1, "cross_entropy", "smoothing ", config.smoothing, " is not in [0, 1)");
   Index tokens = 0;
   for (Index i = 0; i < targets.extent(0); ++i)
     for (Index j = 0; j < targets.extent(1); ++j) {
       const Id target = targets(i, j);
       if (target == config.ignore) continue;
-      require(target >= 0 && target < logits.width(), "cross_entropy", "target ", target, " in row ", i, ", column ", j, " of ",
+      ensure(target >= 0 && target < logits.width(), "cross_entropy", "target ", target, " in row ", i, ", column ", j, " of ",
               targets.shape(), " is neither a class of 0…", logits.width() - 1, " nor the ignored ", config.ignore);
       ++tokens;
     }

@@ -10,7 +10,7 @@ namespace eigenformer::op {
 
 /// The next site of the context's stream; off without a stream or with probability 0.
 inline kernel::Dropout next_dropout(Context& ctx, double probability) {
-  require(probability >= 0 && probability < 1, "dropout", "probability ", probability, " is not in [0, 1)");
+  ensure(probability >= 0 && probability < 1, "dropout", "probability ", probability, " is not in [0, 1)");
   if (!ctx.random || probability == 0) return {};
   return {RandomSite(*ctx.random), probability};
 }
@@ -26,7 +26,7 @@ void residual_backward(Context& back, ConstView<T, Rank> dy, ConstView<T, Rank> 
 template <class T, int Rank>
 ConstView<T, Rank> residual(Context& ctx, ConstView<T, Rank> x, std::type_identity_t<ConstView<T, Rank>> update,
                             double probability = 0) {
-  require(x.shape() == update.shape(), "residual", "cannot add ", update.shape(), " to ", x.shape());
+  ensure(x.shape() == update.shape(), "residual", "cannot add ", update.shape(), " to ", x.shape());
   const kernel::Dropout dropout = next_dropout(ctx, probability);
   const View<T, Rank> y = ctx.output<T>(x.shape());
   kernel::dropout_forward<T>(ctx.threads, update.flat(), x.flat(), dropout, y.flat());

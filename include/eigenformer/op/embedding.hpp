@@ -14,11 +14,11 @@ namespace eigenformer::op {
 /// Throws unless every id is in [0, vocabulary).
 template <int Rank>
 void check_ids(std::string_view place, ConstView<Id, Rank> ids, Index vocabulary) {
-  require(is_given(ids), place, "no ids are given");
+  ensure(is_given(ids), place, "no ids are given");
   const auto flat = ids.flat();
   for (Index i = 0; i < flat.extent(0); ++i)
     for (Index j = 0; j < flat.extent(1); ++j)
-      require(flat(i, j) >= 0 && flat(i, j) < vocabulary, place, "id ", flat(i, j), " in row ", i, ", column ", j, " of ",
+      ensure(flat(i, j) >= 0 && flat(i, j) < vocabulary, place, "id ", flat(i, j), " in row ", i, ", column ", j, " of ",
               ids.shape(), " is not in the vocabulary of ", vocabulary);
 }
 
@@ -49,8 +49,8 @@ ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, const Weight<T>& t
 /// x (B, N, D) + the sinusoidal encoding of positions
 template <class T>
 ConstView<T, 3> add_sinusoid(Context& ctx, ConstView<T, 3> x, const Positions& positions, double base, const SinusoidLayout& layout = {}) {
-  positions.check("sinusoid", x.extent(0), x.extent(1));
-  require(x.row_stride() >= 0, "sinusoid", "the rows of ", x.shape(), " are not equally far apart");
+  positions.validate("sinusoid", x.extent(0), x.extent(1));
+  ensure(x.row_stride() >= 0, "sinusoid", "the rows of ", x.shape(), " are not equally far apart");
   const View<T, 3> y = ctx.output<T>(x.shape());
   if (y.size() > 0) kernel::sinusoid_forward(ctx.threads, x, positions, base, y, layout);
   ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {

@@ -54,7 +54,7 @@ ConstView<T, Rank> gated_mlp(Context& ctx, ConstView<T, Rank> x, const LinearWei
   const auto gate = gate_weights.map(ctx), up = up_weights.map(ctx), down = down_weights.map(ctx);
   check_linear(x, gate.weight, gate.bias);
   check_linear(x, up.weight, up.bias);
-  require(gate.weight.shape() == up.weight.shape(), "gated_mlp", "a gate of ", gate.weight.shape(), " does not fit a weight of ", up.weight.shape());
+  ensure(gate.weight.shape() == up.weight.shape(), "gated_mlp", "a gate of ", gate.weight.shape(), " does not fit a weight of ", up.weight.shape());
   const Shape<Rank> hidden = x.shape().with_width(up.weight.extent(0)), out = x.shape().with_width(down.weight.extent(0));
   check_linear(ConstView<T, Rank>(nullptr, hidden), down.weight, down.bias);
   const View<T, Rank> y = ctx.output<T>(out);

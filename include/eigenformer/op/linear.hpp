@@ -12,8 +12,8 @@ namespace eigenformer::op {
 /// Throws unless x (…, In), weight (Out, In) and bias (Out), or null, fit.
 template <class T, int Rank>
 void check_linear(ConstView<T, Rank> x, ConstView<T, 2> weight, ConstView<T, 1> bias) {
-  require(x.width() == weight.extent(1), "linear", "input ", x.shape(), " does not fit a weight of ", weight.shape());
-  require(!bias || bias.size() == weight.extent(0), "linear", "bias ", bias.shape(), " does not fit a weight of ", weight.shape());
+  ensure(x.width() == weight.extent(1), "linear", "input ", x.shape(), " does not fit a weight of ", weight.shape());
+  ensure(!bias || bias.size() == weight.extent(0), "linear", "bias ", bias.shape(), " does not fit a weight of ", weight.shape());
 }
 
 /// x (…, In), weight (Out, In), bias (Out) or null → (…, Out); `panels` are the packed weight, if it exists.

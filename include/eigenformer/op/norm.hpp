@@ -26,7 +26,7 @@ namespace detail {
 
 template <NormKind Kind, class T, int Rank>
 ConstView<T, Rank> norm(Context& ctx, ConstView<T, Rank> x, ConstView<T, Rank> update, const kernel::Dropout& dropout, const NormWeights<T>& weights, double epsilon) {
-  require((!weights.weight || weights.weight.size() == x.width()) && (!weights.bias || weights.bias.size() == x.width()),
+  ensure((!weights.weight || weights.weight.size() == x.width()) && (!weights.bias || weights.bias.size() == x.width()),
           Kind == NormKind::layer ? "layer_norm" : "rms_norm", "input ", x.shape(),
           " does not fit a weight of ", weights.weight.shape(), " and a bias of ", weights.bias.shape());
   ConstView<T, Rank> in = x;
@@ -66,7 +66,7 @@ ConstView<T, Rank> layer_norm(Context& ctx, ConstView<T, Rank> x, std::type_iden
 template <NormKind Kind, class T, int Rank>
 ConstView<T, Rank> residual_norm(Context& ctx, ConstView<T, Rank> x, std::type_identity_t<ConstView<T, Rank>> update, double probability,
                                  const std::type_identity_t<NormWeights<T>>& weights, double epsilon) {
-  require(x.shape() == update.shape(), "residual", "cannot add ", update.shape(), " to ", x.shape());
+  ensure(x.shape() == update.shape(), "residual", "cannot add ", update.shape(), " to ", x.shape());
   return detail::norm<Kind, T, Rank>(ctx, x, update, next_dropout(ctx, probability), weights, epsilon);
 }
 

@@ -22,9 +22,9 @@ namespace op {
 /// table (buckets, H) → the biases of all distances between `keys` tokens, from 1 − keys to keys − 1
 template <class T>
 DistanceBias<T> spread_buckets(Context& ctx, ConstView<T, 2> table, const RelativeBuckets& buckets, Index keys) {
-  buckets.check();
-  require(keys <= (std::numeric_limits<Index>::max)() / 2, "relative", "there are no distances between ", keys, " tokens");
-  require(table.extent(0) == buckets.count, "relative", "a table of ", table.shape(), " has not ", buckets.count, " buckets");
+  buckets.validate();
+  ensure(keys <= (std::numeric_limits<Index>::max)() / 2, "relative", "there are no distances between ", keys, " tokens");
+  ensure(table.extent(0) == buckets.count, "relative", "a table of ", table.shape(), " has not ", buckets.count, " buckets");
   const Index before = keys > 0 ? keys - 1 : 0;
   const View<T, 2> bias = ctx.output<T>(Shape{table.extent(1), 2 * before + 1});
   kernel::spread_buckets(table, buckets, before, bias);

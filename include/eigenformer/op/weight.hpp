@@ -69,7 +69,7 @@ class Weight {
 
   /// Keeps the packed copy alone.
   void give_up_values() {
-    require(packed_ != nullptr, "weight", shape_, " is not packed");
+    ensure(packed_ != nullptr, "weight", shape_, " is not packed");
     give_back_pages(tensor_.data(), static_cast<std::size_t>(size()) * sizeof(T));
     tensor_ = {};
   }
@@ -79,7 +79,7 @@ class Weight {
   template <Index Width = kernel::Tile<T>::width>
   kernel::Panels<T> panels() const {
     if (packed_ && tensor_) check_unchanged();
-    require(panel_width_ == Width || keeps_values(), "weight", shape_, " was packed, and its values given up, by code for another instruction set");
+    ensure(panel_width_ == Width || keeps_values(), "weight", shape_, " was packed, and its values given up, by code for another instruction set");
     return {panel_width_ == Width ? packed_.get() : nullptr, extent(1), extent(0)};
   }
 
@@ -99,7 +99,7 @@ class Weight {
 #ifndef NDEBUG
     same = same && (!whole_ || fingerprint(1) == *whole_);
 #endif
-    require(same, "weight", "elements of ", shape(), " were changed through a view from before pack(): pack again");
+    ensure(same, "weight", "elements of ", shape(), " were changed through a view from before pack(): pack again");
   }
   Index sample() const { return (std::max)(size() / 16, Index{1}); }
   /// Of every so many-th element.

@@ -92,13 +92,13 @@ struct BartFamily {
   template <Real T>
   static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
     nlohmann::json json = write_common<T>(types[0], IsMarian ? "MarianMTModel" : "BartForConditionalGeneration", facts);
-    require(!model.encoder.blocks.empty() && !model.decoder.blocks.empty(), "pretrained",
+    ensure(!model.encoder.blocks.empty() && !model.decoder.blocks.empty(), "pretrained",
             "a model without layers cannot be saved in this format");
     const auto& first = model.encoder.blocks[0];
     const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
     Index longest = facts.longest;
     if constexpr (requires { model.position.longest(); }) longest = model.position.longest();
-    require(longest > 0, "pretrained", "facts.longest must say for how many tokens the model is made");
+    ensure(longest > 0, "pretrained", "facts.longest must say for how many tokens the model is made");
     json.update({{"is_encoder_decoder", true},
                  {"vocab_size", model.embedding.weight.extent(0)},
                  {"max_position_embeddings", longest},

@@ -68,11 +68,11 @@ struct BertFamily {
   static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
     nlohmann::json json = write_common<T>(types[0], Offset == 0 ? "BertModel" : "RobertaModel", facts);
     if (Offset > 0) {
-      require(facts.pad.value_or(Offset - 1) == Offset - 1, "pretrained", "facts.pad is ", *facts.pad, ", but in this format it is ",
+      ensure(facts.pad.value_or(Offset - 1) == Offset - 1, "pretrained", "facts.pad is ", *facts.pad, ", but in this format it is ",
               Offset - 1);
       json["pad_token_id"] = Offset - 1;
     }
-    require(!model.encoder.blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
+    ensure(!model.encoder.blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
     const auto& first = model.encoder.blocks[0];
     const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
     json.update({{"vocab_size", model.embedding.weight.extent(0)},

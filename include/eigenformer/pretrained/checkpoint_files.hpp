@@ -39,12 +39,12 @@ inline std::string read_text(const std::filesystem::path& path, Index megabytes)
   std::ifstream file = open_file("pretrained", path);
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
-  require(!error, "pretrained", path.string(), ": cannot be read: ", error.message());
-  require(size <= static_cast<std::uintmax_t>(megabytes) << 20, "pretrained", path.string(), ": has ", size,
+  ensure(!error, "pretrained", path.string(), ": cannot be read: ", error.message());
+  ensure(size <= static_cast<std::uintmax_t>(megabytes) << 20, "pretrained", path.string(), ": has ", size,
           " bytes, more than ", megabytes, " MB");
   std::string text(static_cast<std::size_t>(size), '\0');
   file.read(text.data(), static_cast<std::streamsize>(size));
-  require(file.gcount() == static_cast<std::streamsize>(size), "pretrained", path.string(), ": cannot be read");
+  ensure(file.gcount() == static_cast<std::streamsize>(size), "pretrained", path.string(), ": cannot be read");
   return text;
 }
 
@@ -95,7 +95,7 @@ class CheckpointFiles {
     const std::filesystem::path whole = folder / "model.safetensors", index = folder / "model.safetensors.index.json";
     const std::filesystem::path generation = folder / "generation_config.json";
     std::error_code ignored;
-    require(std::filesystem::is_directory(folder, ignored), "pretrained", folder.string(), ": is not a folder (load_pretrained reads llama2.c files, too)");
+    ensure(std::filesystem::is_directory(folder, ignored), "pretrained", folder.string(), ": is not a folder (load_pretrained reads llama2.c files, too)");
     config_ = detail::read_text(folder / "config.json", 16);
     if (std::filesystem::exists(generation, ignored))
       generation_ = detail::ConfigFile(detail::read_text(generation, 16), generation.string());
@@ -144,24 +144,24 @@ class CheckpointFiles {
   void add(std::unique_ptr<std::istream> stream, const std::string& name, const std::set<std::string>* expected) {
     Safetensors file(std::move(stream), name);
     for (const auto& [tensor, stored] : file.tensors()) {
-      require(!expected || expected->contains(tensor), "pretrained", name, ": contains ", detail::tensor_text(tensor),
+      ensure(!expected || expected->contains(tensor), "pretrained", name, ": contains ", detail::tensor_text(tensor),
               ", which the index does not place there");
-      require(places_.emplace(tensor, shards_.size()).second, "pretrained", name, ": contains ", detail::tensor_text(tensor),
+      ensure(places_.emplace(tensor, shards_.size()).second, "pretrained", name, ": contains ", detail::tensor_text(tensor),
               " for the second time");
     }
     if (expected)
       for (const std::string& tensor : *expected)
-        require(file.find(tensor) != nullptr, "pretrained", name, ": does not contain ", detail::tensor_text(tensor),
+        ensure(file.find(tensor) != nullptr, "pretrained", name, ": does not contain ", detail::tensor_text(tensor),
                 ", which the index places there");
     shards_.push_back(std::move(file));
   }
 
   void open_shards(const std::filesystem::path& folder, const std::string& text) {
-    detail::ConfigFile index(text, name_);
-    index.ignore("metadata");
+    detail::ConfigFile shard_index(text, name_);
+    shard_index.ignore("metadata");
     std::map<std::string, std::set<std::string>> shards;
     {
-      detail::ConfigFile map = index.part("weight_map");
+      detail::ConfigFile map = shard_index.part("weight_map");
       for (const std::string& tensor : map.keys()) {
         const std::string file = map.text(tensor);
         // A name alone: an index must not reach out of its folder.
@@ -170,7 +170,7 @@ class CheckpointFiles {
         shards[file].insert(tensor);
       }
     }
-    index.finish();
+    shard_index.finish();
     for (const auto& [file, tensors] : shards) open(folder / file, &tensors);
   }
 

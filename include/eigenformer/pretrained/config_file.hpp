@@ -26,17 +26,17 @@ class ConfigFile {
   /// Of a JSON text; `name` stands for the file in errors.
   ConfigFile(const std::string& text, std::string name) : name_(std::move(name)) {
     constexpr int deepest = 16;  // what is below is never looked at, and some of the parser's functions recurse
-    require(text.find('\0') == std::string::npos, "pretrained", name_, ": contains a NUL byte");
+    ensure(text.find('\0') == std::string::npos, "pretrained", name_, ": contains a NUL byte");
     std::map<int, std::set<std::string>> keys;  // of the object that is being read at each depth
     const auto inspect = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-      require(depth <= deepest, "pretrained", name_, ": is nested more than ", deepest, " deep");
+      ensure(depth <= deepest, "pretrained", name_, ": is nested more than ", deepest, " deep");
       if (event == nlohmann::json::parse_event_t::object_start) keys[depth + 1].clear();
       if (event == nlohmann::json::parse_event_t::key && !keys[depth].insert(parsed.get_ref<const std::string&>()).second)
         fail("pretrained", name_, ": has the key ", in_quotes(parsed.get_ref<const std::string&>()), " twice");
       return true;
     };
     object_ = nlohmann::json::parse(text, inspect, /*allow_exceptions=*/false);
-    require(object_.is_object(), "pretrained", name_, object_.is_discarded() ? ": is not valid JSON" : ": is not a JSON object");
+    ensure(object_.is_object(), "pretrained", name_, object_.is_discarded() ? ": is not valid JSON" : ": is not a JSON object");
   }
 
   const std::string& name() const { return name_; }

@@ -57,7 +57,7 @@ struct Gpt2Family {
   template <Real T>
   static nlohmann::json write(const Gpt2<T>& model, const PretrainedFacts& facts) {
     nlohmann::json json = write_common<T>(types[0], "GPT2LMHeadModel", facts);
-    require(!model.decoder.blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
+    ensure(!model.decoder.blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
     const auto& first = model.decoder.blocks[0];
     const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
     json.update({{"vocab_size", model.embedding.weight.extent(0)},

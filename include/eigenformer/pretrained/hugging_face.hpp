@@ -151,9 +151,9 @@ AnyPretrained<T> load_pretrained(CheckpointFiles& files, const PretrainedOptions
 template <Real T = float>
 AnyPretrained<T> load_pretrained(const std::filesystem::path& path, const PretrainedOptions& options = {}) {
   std::error_code ignored;
-  require(!detail::is_missing(path), "pretrained", path.string(), ": there is no such file or folder");
+  ensure(!detail::is_missing(path), "pretrained", path.string(), ": there is no such file or folder");
   if (std::filesystem::is_regular_file(path, ignored)) {
-    require(path.extension() == ".bin", "pretrained", path.string(), ": is neither a folder nor a llama2.c file (.bin)");
+    ensure(path.extension() == ".bin", "pretrained", path.string(), ": is neither a folder nor a llama2.c file (.bin)");
     auto one = load_llama2c<T>(path);
     return {std::move(one.model), std::move(one.facts)};
   }
@@ -174,8 +174,8 @@ void save_or_check(const std::filesystem::path& folder, const Model& model, cons
     std::function<std::function<Index(Index)>(const std::string&)> permute;
     if constexpr (requires { Family::template permute<T>(model, std::string()); })
       permute = [&](const std::string& path) { return Family::template permute<T>(model, path); };
-    const auto slots = slots_of(model);
-    StoredParts<T> parts(slots, Family::naming, weights.string(), permute);
+    const auto all_slots = slots_of(model);
+    StoredParts<T> parts(all_slots, Family::naming, weights.string(), permute);
     for (const std::string_view name : Family::naming.zero)
       parts.add_zeros(std::string(name), Shape{Index{1}, model.embedding.weight.extent(0)});
 
@@ -186,14 +186,14 @@ void save_or_check(const std::filesystem::path& folder, const Model& model, cons
     const auto shape = shape_of<Family>(described.config, config.name());
     const auto shapes = slots_of(shape);
     match(shapes, Family::naming, parts.list(), weights.string(), false);
-    require(shapes.size() == slots.size() && numbers_of(shape) == numbers_of(model), "pretrained", description.string(),
+    ensure(shapes.size() == all_slots.size() && numbers_of(shape) == numbers_of(model), "pretrained", description.string(),
             ": this model has parts or numbers that the format cannot say");
     SavedFolder saved(folder, options, model.embedding.weight.extent(0));
     if (!save) return;
 
     std::error_code error;
     std::filesystem::create_directories(folder, error);
-    require(!error, "pretrained", folder.string(), ": cannot be created: ", error.message());
+    ensure(!error, "pretrained", folder.string(), ": cannot be created: ", error.message());
     parts.write(weights);
     replace_text_file("pretrained", description, json.dump(2) + "\n");
     // Not only for its tokens: without it, transformers may force what its class of config has for default.

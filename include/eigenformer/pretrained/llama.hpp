@@ -136,7 +136,7 @@ inline void write_rope(nlohmann::json& json, const RotaryConfig& config, Index l
   if (std::holds_alternative<NtkScaling>(config.scaling))
     fail("pretrained", "NTK-aware scaling cannot be saved in this format: set the base instead");
   if (const auto* dynamic = std::get_if<DynamicNtkScaling>(&config.scaling)) {
-    require(dynamic->original == longest, "pretrained", "dynamic scaling from ", dynamic->original,
+    ensure(dynamic->original == longest, "pretrained", "dynamic scaling from ", dynamic->original,
             " tokens can only be saved with that as the longest, not ", longest);
     rope = {{"rope_type", "dynamic"}, {"factor", dynamic->factor}};
   }
@@ -150,7 +150,7 @@ inline void write_rope(nlohmann::json& json, const RotaryConfig& config, Index l
     if (!yarn->truncated) rope["truncate"] = false;
   }
   if (const auto* by = std::get_if<LongScaling>(&config.scaling)) {
-    require(by->longest == longest, "pretrained", "LongRoPE up to ", by->longest,
+    ensure(by->longest == longest, "pretrained", "LongRoPE up to ", by->longest,
             " tokens can only be saved with that as the longest, not ", longest);
     rope = {{"rope_type", "longrope"}, {"short_factor", by->short_factors}, {"long_factor", by->long_factors}};
     if (by->attention_factor) rope["attention_factor"] = *by->attention_factor;
@@ -214,8 +214,8 @@ struct LlamaFamily {
   template <Real T>
   static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
     const auto& blocks = model.decoder.blocks;
-    require(!blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
-    require(facts.longest > 0, "pretrained", "facts.longest must say for how many tokens the model is made");
+    ensure(!blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
+    ensure(facts.longest > 0, "pretrained", "facts.longest must say for how many tokens the model is made");
     const BlockConfig block = block_of(blocks[0].attention, blocks[0].attention_residual.norm, blocks[0].feed_forward.up);
     const bool windows = std::any_of(blocks.begin(), blocks.end(), [](const auto& b) { return b.attention.window > 0; });
     const bool qwen2 = block.attention_bias && !*block.output_bias, mistral = windows && !qwen2;
@@ -253,7 +253,7 @@ struct LlamaFamily {
   template <Real T>
   static std::function<Index(Index)> permute(const Model<T>& model, const std::string& path) {
     if (model.position.config.layout == RotaryLayout::halves) return nullptr;
-    require(!QwenThree, "pretrained", "interleaved rotary positions cannot be saved in this format");
+    ensure(!QwenThree, "pretrained", "interleaved rotary positions cannot be saved in this format");
     if (path.find(".attention.query.") == std::string::npos && path.find(".attention.key.") == std::string::npos) return nullptr;
     return [width = model.position.config.width](Index row) {
       const Index within = row % width, half = width / 2;

@@ -29,11 +29,11 @@ class Llama2cFile {
     stream_.seekg(0, std::ios::end);
     const std::streamoff end = stream_.tellg();
     stream_.seekg(0);
-    check(stream_.good() && end >= 0, "cannot be read");
-    check(end >= 28 && end % 4 == 0, "the file has ", end, " bytes, which is no header of 28 and numbers of 4");
+    validate(stream_.good() && end >= 0, "cannot be read");
+    validate(end >= 28 && end % 4 == 0, "the file has ", end, " bytes, which is no header of 28 and numbers of 4");
     left_ = static_cast<Index>(end) / 4 - 7;
     stream_.read(reinterpret_cast<char*>(header_), sizeof header_);
-    check(stream_.good(), "cannot be read");
+    validate(stream_.good(), "cannot be read");
   }
 
   Index header(int i) const { return header_[i]; }
@@ -41,7 +41,7 @@ class Llama2cFile {
   /// Counts layers × rows × width numbers, all positive, as part of the file.
   void expect(const char* what, Index layers, Index rows, Index width) {
     // Each is below 2³¹: the product of two does not overflow.
-    check(rows <= left_ / width && layers <= left_ / (rows * width), "is too short for ", what, " of ", layers, " × (", rows, ", ", width,
+    validate(rows <= left_ / width && layers <= left_ / (rows * width), "is too short for ", what, " of ", layers, " × (", rows, ", ", width,
           ") numbers");
     left_ -= layers * rows * width;
   }
@@ -53,7 +53,7 @@ class Llama2cFile {
     for (Index done = 0; done < to.size();) {
       const Index now = (std::min)(to.size() - done, static_cast<Index>(lot.size()));
       stream_.read(reinterpret_cast<char*>(lot.data()), static_cast<std::streamsize>(now) * 4);
-      check(stream_.good(), "cannot be read, or was cut off while being read");
+      validate(stream_.good(), "cannot be read, or was cut off while being read");
       std::copy_n(lot.data(), now, to.data() + done);
       done += now;
     }
@@ -61,8 +61,8 @@ class Llama2cFile {
   void skip(Index numbers) { stream_.seekg(numbers * 4, std::ios::cur); }
 
   template <class... Parts>
-  void check(bool holds, const Parts&... parts) const {
-    require(holds, "llama2c", name_, ": ", parts...);
+  void validate(bool holds, const Parts&... parts) const {
+    ensure(holds, "llama2c", name_, ": ", parts...);
   }
 
  private:
@@ -82,12 +82,12 @@ Pretrained<Llama<T>> load_llama2c(std::istream& stream, const std::string& name 
   const char* const names[] = {"width",      "hidden width", "number of layers", "number of heads", "number of key-value heads",
                                "vocabulary", "longest"};
   for (int i = 0; i < 7; ++i)
-    file.check(file.header(i) > 0 || (i == 5 && file.header(i) < 0), names[i], " ", file.header(i), " makes no sense");
+    file.validate(file.header(i) > 0 || (i == 5 && file.header(i) < 0), names[i], " ", file.header(i), " is invalid: must be above 0");
   const Index width = file.header(0), hidden = file.header(1), layers = file.header(2), heads = file.header(3), key_heads = file.header(4),
               longest = file.header(6);
   const bool tied = file.header(5) > 0;
   const Index vocabulary = tied ? file.header(5) : -file.header(5);
-  file.check(width % heads == 0 && width / heads % 2 == 0 && heads % key_heads == 0, heads, " heads with ", key_heads,
+  file.validate(width % heads == 0 && width / heads % 2 == 0 && heads % key_heads == 0, heads, " heads with ", key_heads,
              " key-value heads do not fit width ", width);
   const Index head = width / heads, keys = key_heads * head;
   file.expect("the embedding", 1, vocabulary, width);
@@ -97,7 +97,7 @@ Pretrained<Llama<T>> load_llama2c(std::istream& stream, const std::string& name 
   file.expect("the final norm", 1, 1, width);
   file.expect("rotary positions", 1, longest, head);
   if (!tied) file.expect("the output projection", 1, vocabulary, width);
-  file.check(file.left() == 0, "is longer than its header says, by ", file.left(), " numbers");
+  file.validate(file.left() == 0, "is longer than its header says, by ", file.left(), " numbers");
 
   Llama<T> model({.vocabulary = vocabulary,
                   .longest = longest,

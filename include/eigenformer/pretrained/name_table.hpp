@@ -62,15 +62,15 @@ struct Slot {
 template <class Model>
 auto slots_of(Model& model) {
   using T = std::conditional_t<std::is_const_v<Model>, const typename Model::T, typename Model::T>;
-  std::vector<Slot<T>> slots;
+  std::vector<Slot<T>> all_slots;
   walk(
       [&](const std::string& path, const Leaf&, auto& tensor) {
         std::vector<Index> shape;
         for (int axis = 0; axis < tensor.rank; ++axis) shape.push_back(tensor.extent(axis));
-        slots.push_back({path, std::move(shape), tensor.data()});
+        all_slots.push_back({path, std::move(shape), tensor.data()});
       },
       model);
-  return slots;
+  return all_slots;
 }
 
 /// Where one slot's values are.
@@ -125,7 +125,7 @@ std::vector<Index> stored_shape(const Slot<T>& slot, const NameRow& row) {
 
 /// Says for every slot where it is, or throws one Error with everything that does not fit (ten of each kind).
 template <class T>
-std::vector<Source> match(const std::vector<Slot<T>>& slots, const Naming& naming, const TensorList& list, const std::string& file,
+std::vector<Source> match(const std::vector<Slot<T>>& all_slots, const Naming& naming, const TensorList& list, const std::string& file,
                           bool allow_extra) {
   constexpr Index most_told = 10;
   std::string problems;
@@ -136,12 +136,12 @@ std::vector<Source> match(const std::vector<Slot<T>>& slots, const Naming& namin
   const Translation translate(naming, !naming.prefix.empty() && list.any(concatenate(naming.prefix, "*")));
   std::vector<Source> sources;
   std::set<std::string> own, used;
-  for (const Slot<T>& slot : slots) {
+  for (const Slot<T>& slot : all_slots) {
     sources.push_back(translate(slot.path));
     if (!sources.back().row) problem("not in this format: ", slot.path, " ", shape_text(slot.shape));
     own.insert(sources.back().tensor);
   }
-  for (std::size_t i = 0; i < slots.size(); ++i) {
+  for (std::size_t i = 0; i < all_slots.size(); ++i) {
     Source& source = sources[i];
     if (!source.row) continue;
     std::vector<std::string> names{source.tensor};
@@ -150,7 +150,7 @@ std::vector<Source> match(const std::vector<Slot<T>>& slots, const Naming& namin
     if (naming.old_norms)
       for (const auto& [now, once] : {std::pair{".LayerNorm.weight", ".LayerNorm.gamma"}, std::pair{".LayerNorm.bias", ".LayerNorm.beta"}})
         if (source.tensor.ends_with(now)) names.push_back(source.tensor.substr(0, source.tensor.size() - std::strlen(now)) + once);
-    const std::vector<Index> shape = stored_shape(slots[i], *source.row);
+    const std::vector<Index> shape = stored_shape(all_slots[i], *source.row);
     std::erase_if(names, [&](const std::string& name) { return !list.find(name); });
     if (names.empty() && !used.contains(source.tensor)) problem("missing: ", source.tensor, " ", shape_text(shape));
     used.insert(source.tensor);  // of a fused tensor, one complaint is enough
@@ -180,11 +180,11 @@ std::vector<Source> match(const std::vector<Slot<T>>& slots, const Naming& namin
 
 /// Reads every slot from where it was found, each of their tensors once; then compares copies, and what must be zero.
 template <class T>
-void read_slots(CheckpointFiles& files, const std::vector<Slot<T>>& slots, const std::vector<Source>& sources, const Naming& naming) {
+void read_slots(CheckpointFiles& files, const std::vector<Slot<T>>& all_slots, const std::vector<Source>& sources, const Naming& naming) {
   std::map<std::string, std::vector<std::size_t>> readers;  // of a fused tensor there are several
-  for (std::size_t i = 0; i < slots.size(); ++i) readers[sources[i].tensor].push_back(i);
+  for (std::size_t i = 0; i < all_slots.size(); ++i) readers[sources[i].tensor].push_back(i);
   for (const auto& [tensor, which] : readers) {
-    const Slot<T>& only = slots[which[0]];
+    const Slot<T>& only = all_slots[which[0]];
     const NameRow& row = *sources[which[0]].row;
     const bool transposed = row.transposed && only.shape.size() == 2;
     if (row.parts == 1 && !transposed && !row.row) {
@@ -194,7 +194,7 @@ void read_slots(CheckpointFiles& files, const std::vector<Slot<T>>& slots, const
     }
     files.read_rows<T>(tensor, transposed ? only.width() : row.parts * only.rows(), [&, &which = which](Index first, ConstView<T, 2> lot) {
       for (const std::size_t i : which) {
-        const View<T, 2> to(slots[i].data, Shape{slots[i].rows(), slots[i].width()});
+        const View<T, 2> to(all_slots[i].data, Shape{all_slots[i].rows(), all_slots[i].width()});
         const Index begin = sources[i].row->part * to.extent(0);
         if (transposed) {
           for (Index o = 0; o < to.extent(0); ++o)
@@ -206,17 +206,17 @@ void read_slots(CheckpointFiles& files, const std::vector<Slot<T>>& slots, const
       }
     });
   }
-  for (std::size_t i = 0; i < slots.size(); ++i)
+  for (std::size_t i = 0; i < all_slots.size(); ++i)
     for (const std::string& copy : sources[i].copies)
-      files.read_rows<T>(copy, slots[i].rows(), [&](Index first, ConstView<T, 2> lot) {
-        require(std::memcmp(lot.data(), slots[i].data + first * slots[i].width(), static_cast<std::size_t>(lot.size()) * sizeof(T)) == 0,
+      files.read_rows<T>(copy, all_slots[i].rows(), [&](Index first, ConstView<T, 2> lot) {
+        ensure(std::memcmp(lot.data(), all_slots[i].data + first * all_slots[i].width(), static_cast<std::size_t>(lot.size()) * sizeof(T)) == 0,
                 "pretrained", files.name(), ": contradiction: ", sources[i].tensor, " and ", copy, " are one tensor, but differ");
       });
   for (const auto& [name, stored] : files.tensors().tensors())
     for (const std::string_view pattern : naming.zero)
       if (matches(pattern, name))
         files.read_rows<T>(name, 1, [&, &n = name](Index, ConstView<T, 2> values) {
-          require(std::all_of(values.data(), values.data() + values.size(), [](T value) { return value == 0; }), "pretrained", files.name(),
+          ensure(std::all_of(values.data(), values.data() + values.size(), [](T value) { return value == 0; }), "pretrained", files.name(),
                   ": ", tensor_text(n), " is not all zero, and the model has no such tensor");
         });
 }
@@ -226,12 +226,12 @@ template <class T>
 class StoredParts {
  public:
   /// `permute`, if given, says for a path which of our rows is the i-th of theirs.
-  StoredParts(const std::vector<Slot<const T>>& slots, const Naming& naming, const std::string& file,
+  StoredParts(const std::vector<Slot<const T>>& all_slots, const Naming& naming, const std::string& file,
               const std::function<std::function<Index(Index)>(const std::string& path)>& permute) {
     const Translation translate(naming, naming.writes_prefix);
-    for (const Slot<const T>& slot : slots) {
+    for (const Slot<const T>& slot : all_slots) {
       const Source source = translate(slot.path);
-      require(source.row != nullptr, "pretrained", file, ": this format has no tensor for ", slot.path);
+      ensure(source.row != nullptr, "pretrained", file, ": this format has no tensor for ", slot.path);
       const NameRow& row = *source.row;
       const bool transposed = row.transposed && slot.shape.size() == 2;
       const std::function<Index(Index)> order = permute ? permute(slot.path) : nullptr;

@@ -78,7 +78,7 @@ class SavedFolder {
       return;
     }
     const std::vector<std::string> names = names_in(source, of_tokenizer);
-    require(!names.empty(), "pretrained", source.string(), ": is not a folder with a tokenizer");
+    ensure(!names.empty(), "pretrained", source.string(), ": is not a folder with a tokenizer");
     std::error_code ignored;
     if (std::filesystem::equivalent(source, folder_, ignored)) return;  // it is there
     for (const std::string& name : names) tokenizer_.emplace_back(name, read_text(source / name, 1000));
@@ -92,7 +92,7 @@ class SavedFolder {
     for (const std::string& name : stale_) {
       std::error_code error;
       std::filesystem::remove(folder_ / name, error);
-      require(!error, "pretrained", (folder_ / name).string(),
+      ensure(!error, "pretrained", (folder_ / name).string(),
               ": is not of this model, and cannot be removed: ", error.message());
     }
   }

@@ -93,7 +93,7 @@ struct T5Family {
   template <Real T>
   static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
     nlohmann::json json = write_common<T>(types[0], "T5ForConditionalGeneration", facts);
-    require(!model.encoder.blocks.empty() && !model.decoder.blocks.empty(), "pretrained",
+    ensure(!model.encoder.blocks.empty() && !model.decoder.blocks.empty(), "pretrained",
             "a model without layers cannot be saved in this format");
     const auto& first = model.encoder.blocks[0];
     const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);

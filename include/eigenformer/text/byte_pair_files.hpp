@@ -60,7 +60,7 @@ inline bool split_merge(std::string_view text, std::pair<std::string, std::strin
 inline void add_split(std::string_view pattern, const JsonValue& from, BytePairFiles& files) {
   std::string problem;
   Splitter split(pattern, problem);
-  from.check(problem.empty(), problem);
+  from.validate(problem.empty(), problem);
   files.steps.push_back({std::move(split)});
 }
 
@@ -93,7 +93,7 @@ inline BytePairFiles read_vocabulary_and_merges(const std::filesystem::path& voc
     std::string_view line = std::string_view(text).substr(from, to - from);
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (++number == 1 && line.starts_with("#version")) continue;
-    require(find_broken_utf8(line) == std::string_view::npos && split_merge(line, files.merges.emplace_back()), "tokenizer",
+    ensure(find_broken_utf8(line) == std::string_view::npos && split_merge(line, files.merges.emplace_back()), "tokenizer",
             merges.string(), ": line ", number, " is ", shown(line), ", not two pieces with a space between them");
   }
   return files;
@@ -110,35 +110,35 @@ class TokenizerJson {
     read_added_pieces(file_, files_.added);
     if (!file_["normalizer"].null()) read_normalizer(file_["normalizer"]);
     read_words(file_["pre_tokenizer"]);
-    file_["pre_tokenizer"].check(byte_level_, "there is no ByteLevel in it");
+    file_["pre_tokenizer"].validate(byte_level_, "there is no ByteLevel in it");
     PostProcessor marks(file_["post_processor"]);
     files_.front = std::move(marks.front);
     files_.back = std::move(marks.back);
     const JsonValue decoder = file_["decoder"]["type"];
-    decoder.check(decoder.is_text() && decoder.text() == "ByteLevel", "only ByteLevel is understood");
+    decoder.validate(decoder.is_text() && decoder.text() == "ByteLevel", "only ByteLevel is understood");
     return std::move(files_);
   }
 
  private:
   void read_model(const JsonValue& model) {
     const JsonValue type = model["type"];
-    type.check(type.is_text() && type.text() == "BPE", "only BPE is understood");
+    type.validate(type.is_text() && type.text() == "BPE", "only BPE is understood");
     model.only({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
                 "ignore_merges", "vocab", "merges"});  // an unknown piece, fused or not, is never needed: all bytes are known, or an Error
-    model["dropout"].check(model["dropout"].null(), "the result must not be random");
+    model["dropout"].validate(model["dropout"].null(), "the result must not be random");
     for (const char* const affix : {"continuing_subword_prefix", "end_of_word_suffix"})
-      model[affix].check(model[affix].null() || model[affix].text().empty(), "it must be empty");
-    model["byte_fallback"].check(!model["byte_fallback"].truth(false), "bytes are letters here");
+      model[affix].validate(model[affix].null() || model[affix].text().empty(), "it must be empty");
+    model["byte_fallback"].validate(!model["byte_fallback"].truth(false), "bytes are letters here");
     files_.whole_words = model["ignore_merges"].truth(false);
     read_vocabulary(model["vocab"], files_);
     for (const JsonValue& merge : model["merges"].list()) {
       auto& pair = files_.merges.emplace_back();
       if (merge.is_list()) {
         const std::vector<JsonValue> parts = merge.list();
-        merge.check(parts.size() == 2, "a merge has two parts");
+        merge.validate(parts.size() == 2, "a merge has two parts");
         pair = {parts[0].text(), parts[1].text()};
       } else {
-        merge.check(split_merge(merge.text(), pair), "a merge is two pieces with a space between them");
+        merge.validate(split_merge(merge.text(), pair), "a merge is two pieces with a space between them");
       }
     }
   }
@@ -148,7 +148,7 @@ class TokenizerJson {
     if (type == "Sequence") {
       for (const JsonValue& part : sequences_.parts(normalizer, "normalizers")) read_normalizer(part);
     } else {
-      normalizer["type"].check(type == "NFC", "only NFC is understood");
+      normalizer["type"].validate(type == "NFC", "only NFC is understood");
       normalizer.only({"type"});
       files_.composes = true;
     }
@@ -156,7 +156,7 @@ class TokenizerJson {
 
   void read_words(const JsonValue& words) {
     const std::string& type = words["type"].text();
-    words.check(!byte_level_, "nothing may come after ByteLevel");
+    words.validate(!byte_level_, "nothing may come after ByteLevel");
     if (type == "Sequence") {
       for (const JsonValue& part : sequences_.parts(words, "pretokenizers")) read_words(part);
     } else if (type == "ByteLevel") {
@@ -167,10 +167,10 @@ class TokenizerJson {
       words.only({"type", "individual_digits"});
       add_split(words["individual_digits"].truth() ? R"(\p{N})" : R"(\p{N}+)", words, files_);
     } else {
-      words["type"].check(type == "Split", "only Sequence, Split, Digits and ByteLevel are understood");
+      words["type"].validate(type == "Split", "only Sequence, Split, Digits and ByteLevel are understood");
       words.only({"type", "pattern", "behavior", "invert"});
-      words["behavior"].check(words["behavior"].text() == "Isolated", "only Isolated is understood");
-      words["invert"].check(!words["invert"].truth(), "it must be false");  // which changes nothing if what is found stands alone
+      words["behavior"].validate(words["behavior"].text() == "Isolated", "only Isolated is understood");
+      words["invert"].validate(!words["invert"].truth(), "it must be false");  // which changes nothing if what is found stands alone
       words["pattern"].only({"Regex"});
       const JsonValue pattern = words["pattern"]["Regex"];
       add_split(pattern.text(), pattern, files_);

@@ -60,9 +60,9 @@ class BytePairTokenizer : public Tokenizer {
   }
 
   std::vector<Id> encode(std::string_view text) const override {
-    require(text.size() <= 0x7fffffff, "tokenizer", "a text of ", text.size(), " bytes is too long");
+    ensure(text.size() <= 0x7fffffff, "tokenizer", "a text of ", text.size(), " bytes is too long");
     const std::size_t broken = detail::find_broken_utf8(text);
-    require(broken == std::string_view::npos, "tokenizer", "the text is not UTF-8 at byte ", broken);
+    ensure(broken == std::string_view::npos, "tokenizer", "the text is not UTF-8 at byte ", broken);
     std::vector<Id> ids = front_;
     const auto push = [&](Id id) { ids.push_back(id); };
     verbatim_.each_part(text, push, [&](std::string_view part) {
@@ -96,17 +96,17 @@ class BytePairTokenizer : public Tokenizer {
   }
 
   void take(detail::BytePairFiles files, const std::string& vocabulary, const std::string& merges, const BytePairConfig& config) {
-    const auto check = [](bool holds, const std::string& file, const auto&... parts) { require(holds, "tokenizer", file, ": ", parts...); };
+    const auto validate = [](bool holds, const std::string& file, const auto&... parts) { ensure(holds, "tokenizer", file, ": ", parts...); };
     const auto add = [&](detail::IdsByText& ids, const std::string& piece, Id id, std::string bytes) {
       if (!ids.emplace(piece, id).second) return;
-      check(id < (std::numeric_limits<Id>::max)(), vocabulary, "the piece ", detail::shown(piece), " has the id ", id);
-      check(pieces_.emplace(id, std::move(bytes)).second, vocabulary, "two pieces have the id ", id, ", one of them ",
+      validate(id < (std::numeric_limits<Id>::max)(), vocabulary, "the piece ", detail::shown(piece), " has the id ", id);
+      validate(pieces_.emplace(id, std::move(bytes)).second, vocabulary, "two pieces have the id ", id, ", one of them ",
             detail::shown(piece));
       size_ = (std::max)(size_, id + 1);
     };
     ids_.reserve(files.vocabulary.size());
     pieces_.reserve(files.vocabulary.size());
-    check(!files.vocabulary.empty(), vocabulary, "the vocabulary is empty");
+    validate(!files.vocabulary.empty(), vocabulary, "the vocabulary is empty");
     for (const auto& [piece, id] : files.vocabulary) add(ids_, piece, id, from_byte_characters(piece).value_or(piece));
     for (std::size_t byte = 0; byte < 256; ++byte)
       bytes_[byte] = find(to_byte_characters(std::string(1, static_cast<char>(static_cast<unsigned char>(byte))))).value_or(-1);
@@ -114,7 +114,7 @@ class BytePairTokenizer : public Tokenizer {
     std::uint32_t rank = 0;
     for (const auto& [left, right] : files.merges) {
       const std::optional<Id> parts[] = {find(left), find(right), find(left + right)};
-      check(!left.empty() && !right.empty() && parts[0] && parts[1] && parts[2], merges, "merge ", rank, " joins ", detail::shown(left),
+      validate(!left.empty() && !right.empty() && parts[0] && parts[1] && parts[2], merges, "merge ", rank, " joins ", detail::shown(left),
             " and ", detail::shown(right), ", but ", parts[0] ? parts[1] ? "the result" : "the second" : "the first",
             " is no piece of the vocabulary");
       ranks_[pair(*parts[0], *parts[1])] = {rank++, *parts[2]};
@@ -122,14 +122,14 @@ class BytePairTokenizer : public Tokenizer {
 
     const auto known = [&](const std::string& piece, const char* what) {
       const std::optional<Id> id = find(piece);
-      check(id.has_value(), vocabulary, "the ", what, " piece ", detail::shown(piece), " is not in the vocabulary");
+      validate(id.has_value(), vocabulary, "the ", what, " piece ", detail::shown(piece), " is not in the vocabulary");
       return *id;
     };
     const auto add_found = [&](AddedPiece piece) {
-      check(!piece.text.empty(), vocabulary, "an added piece is empty");
+      validate(!piece.text.empty(), vocabulary, "an added piece is empty");
       const Id id = piece.id.value();
       if (!ids_.contains(piece.text)) add(added_ids_, piece.text, id, piece.text);
-      check(find(piece.text) == id, vocabulary, "the piece ", detail::shown(piece.text), " has two ids");
+      validate(find(piece.text) == id, vocabulary, "the piece ", detail::shown(piece.text), " has two ids");
       if (piece.special) pieces_[id].clear();
       if (verbatim_.contains(piece.text) || normalized_.contains(piece.text)) return;
       if (piece.normalized && files.composes) piece.text = detail::compose(piece.text);
@@ -142,11 +142,11 @@ class BytePairTokenizer : public Tokenizer {
       add_found(std::move(piece));
     }
     for (const std::string& piece : config.special) {
-      check(!piece.empty(), vocabulary, "a special piece is empty");
+      validate(!piece.empty(), vocabulary, "a special piece is empty");
       add_found({.text = piece, .id = known(piece, "special"), .special = true});
     }
     for (const auto* const marks : {&files.front, &files.back})
-      for (const Id id : *marks) check(pieces_.contains(id), vocabulary, "the post_processor puts id ", id, ", which is in no vocabulary");
+      for (const Id id : *marks) validate(pieces_.contains(id), vocabulary, "the post_processor puts id ", id, ", which is in no vocabulary");
 
     if (files.front.size() == 1) begin_ = files.front[0];
     if (files.back.size() == 1) end_ = files.back[0];
@@ -156,8 +156,8 @@ class BytePairTokenizer : public Tokenizer {
     };
     take_mark(config.begin, "begin", begin_);
     take_mark(config.end, "end", end_);
-    if (config.add_begin && files.front.empty()) check(begin_.has_value(), vocabulary, "no piece marks the begin"), files.front = {*begin_};
-    if (config.add_end && files.back.empty()) check(end_.has_value(), vocabulary, "no piece marks the end"), files.back = {*end_};
+    if (config.add_begin && files.front.empty()) validate(begin_.has_value(), vocabulary, "no piece marks the begin"), files.front = {*begin_};
+    if (config.add_end && files.back.empty()) validate(end_.has_value(), vocabulary, "no piece marks the end"), files.back = {*end_};
     steps_ = std::move(files.steps);
     front_ = std::move(files.front);
     back_ = std::move(files.back);
@@ -180,7 +180,7 @@ class BytePairTokenizer : public Tokenizer {
     std::vector<Id> pieces;
     for (const char c : word) {
       const auto byte = static_cast<unsigned char>(c);
-      require(bytes_[byte] >= 0, "tokenizer", "byte ", int{byte}, " of the text has no piece in the vocabulary");
+      ensure(bytes_[byte] >= 0, "tokenizer", "byte ", int{byte}, " of the text has no piece in the vocabulary");
       pieces.push_back(bytes_[byte]);
     }
     detail::merge_pairs<std::uint32_t>(pieces, [&](Id left, Id right) -> std::optional<detail::Merge<std::uint32_t>> {

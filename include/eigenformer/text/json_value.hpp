@@ -34,28 +34,28 @@ class JsonValue {
   bool is_object() const { return value_->is_object(); }
 
   const std::string& text() const {
-    check(value_->is_string(), "it must be a string");
+    validate(value_->is_string(), "it must be a string");
     return value_->get_ref<const std::string&>();
   }
   bool truth() const {
-    check(value_->is_boolean(), "it must be true or false");
+    validate(value_->is_boolean(), "it must be true or false");
     return value_->get<bool>();
   }
   bool truth(bool otherwise) const { return null() ? otherwise : truth(); }
   Id id() const {
-    check(value_->is_number_unsigned() && std::in_range<Id>(value_->get<std::uint64_t>()) && value_->get<Id>() < 0x7fffffff,
+    validate(value_->is_number_unsigned() && std::in_range<Id>(value_->get<std::uint64_t>()) && value_->get<Id>() < 0x7fffffff,
           "it must be a whole number from 0 to 2147483646");
     return value_->get<Id>();
   }
   std::vector<JsonValue> list() const {
-    check(value_->is_array(), "it must be an array");
+    validate(value_->is_array(), "it must be an array");
     std::vector<JsonValue> result;
     for (const nlohmann::json& element : *value_) result.push_back({element, *file_, below(std::to_string(result.size()))});
     return result;
   }
   template <class F>
   void each(F&& f) const {
-    check(value_->is_object(), "it must be an object");
+    validate(value_->is_object(), "it must be an object");
     for (const auto& [key, value] : value_->items()) f(key, JsonValue(value, *file_, below(shown(key))));
   }
 
@@ -64,13 +64,13 @@ class JsonValue {
     each([&](const std::string& key, const JsonValue& value) {
       bool known = false;
       for (const std::string_view allowed : keys) known = known || key == allowed;
-      value.check(known, "this key is not understood");
+      value.validate(known, "this key is not understood");
     });
   }
 
   /// Fails unless `holds`, with the value and the reason.
   template <class... Parts>
-  void check(bool holds, const Parts&... parts) const {
+  void validate(bool holds, const Parts&... parts) const {
     if (!holds) [[unlikely]]
       fail("tokenizer", *file_, ": ", key_.empty() ? "the file" : key_.c_str(), " is ", spelled(), ": ", parts...);
   }
@@ -91,7 +91,7 @@ class JsonValue {
 };
 
 inline nlohmann::json parse_json(const std::string& text, const std::string& file) {
-  require(text.find('\0') == std::string::npos, "tokenizer", file, ": the file contains a NUL byte");  // where the parser would stop
+  ensure(text.find('\0') == std::string::npos, "tokenizer", file, ": the file contains a NUL byte");  // where the parser would stop
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {

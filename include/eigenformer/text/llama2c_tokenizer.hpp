@@ -28,32 +28,32 @@ class Llama2cTokenizer : public Tokenizer {
   explicit Llama2cTokenizer(const std::filesystem::path& path) {
     const std::string file = detail::read_whole_file(path);
     std::size_t at = 0;
-    const auto check = [&](bool holds, const auto&... parts) { require(holds, "tokenizer", path.string(), ": ", parts...); };
+    const auto validate = [&](bool holds, const auto&... parts) { ensure(holds, "tokenizer", path.string(), ": ", parts...); };
     const auto number = [&](const char* what) {
-      check(file.size() - at >= 4, "the file ends at byte ", file.size(), ", within the ", what, " of piece ", pieces_.size());
+      validate(file.size() - at >= 4, "the file ends at byte ", file.size(), ", within the ", what, " of piece ", pieces_.size());
       std::uint32_t bits = 0;
       for (std::size_t i = 0; i < 4; ++i) bits |= std::uint32_t{static_cast<unsigned char>(file[at + i])} << 8 * i;
       at += 4;
       return bits;
     };
-    check(file.size() >= 4, "the file has ", file.size(), " bytes, too few for the longest piece's length");
+    validate(file.size() >= 4, "the file has ", file.size(), " bytes, too few for the longest piece's length");
     longest_ = number("");
     while (at < file.size()) {
       const std::size_t index = pieces_.size();
       const float score = std::bit_cast<float>(number("score"));
-      check(!std::isnan(score), "the score of piece ", index, " is not a number");
+      validate(!std::isnan(score), "the score of piece ", index, " is not a number");
       const std::uint32_t length = number("length");
-      check(length >= 1 && length <= longest_, "piece ", index, " would be ", length, " bytes long, not from 1 to the ", longest_,
+      validate(length >= 1 && length <= longest_, "piece ", index, " would be ", length, " bytes long, not from 1 to the ", longest_,
             " of the longest");
-      check(length <= file.size() - at, "piece ", index, " would be ", length, " bytes long, but only ", file.size() - at, " follow");
+      validate(length <= file.size() - at, "piece ", index, " would be ", length, " bytes long, but only ", file.size() - at, " follow");
       pieces_.push_back({file.substr(at, length), score});
       at += length;
     }
-    check(pieces_.size() >= first_byte + 256, "the vocabulary has ", pieces_.size(), " pieces, too few to begin with the 256 bytes");
+    validate(pieces_.size() >= first_byte + 256, "the vocabulary has ", pieces_.size(), " pieces, too few to begin with the 256 bytes");
     for (std::size_t byte = 0; byte < 256; ++byte)
-      check(byte_of(pieces_[first_byte + byte].text) == static_cast<int>(byte), "piece ", first_byte + byte, " is ",
+      validate(byte_of(pieces_[first_byte + byte].text) == static_cast<int>(byte), "piece ", first_byte + byte, " is ",
             detail::shown(pieces_[first_byte + byte].text), ", not byte ", byte);
-    check(std::in_range<Id>(pieces_.size()), "there are more pieces than ids");
+    validate(std::in_range<Id>(pieces_.size()), "there are more pieces than ids");
     ids_.reserve(pieces_.size());
     for (std::size_t i = 0; i < pieces_.size(); ++i) ids_.emplace(pieces_[i].text, static_cast<Id>(i));  // the first of equals
   }

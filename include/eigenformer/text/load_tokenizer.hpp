@@ -70,7 +70,7 @@ inline std::unique_ptr<Tokenizer> load_vocabulary_and_merges(const std::filesyst
   const std::filesystem::path merges = path.parent_path() / "merges.txt";
   BytePairFiles files = read_vocabulary_and_merges(path, merges);
   const BytePairKind* const kind = find_byte_pair_kind(settings.kind);
-  require(kind || settings.kind.empty(), "tokenizer", path.string(), ": how a ", settings.kind,
+  ensure(kind || settings.kind.empty(), "tokenizer", path.string(), ": how a ", settings.kind,
           " cuts a text into words is not known; its tokenizer.json would tell");
   config.prefix_space = settings.prefix_space.value_or(false);
   config.add_begin = settings.add_begin.value_or(false) && settings.begin;
@@ -125,7 +125,7 @@ inline SentencePieceConfig sentencepiece_config(const std::filesystem::path& pat
   const TokenizerSettings settings = SettingsReader(path.parent_path()).read();
   const bool t5 = settings.kind == "T5Tokenizer", llama = settings.kind == "LlamaTokenizer" || settings.kind == "CodeLlamaTokenizer";
   const bool t5_file = path.filename() == "spiece.model";
-  require(!t5_file || t5 || settings.kind.empty(), "tokenizer", path.string(), ": the pieces of a ", settings.kind,
+  ensure(!t5_file || t5 || settings.kind.empty(), "tokenizer", path.string(), ": the pieces of a ", settings.kind,
           " have other ids than those of this file, which are not known");
   SentencePieceConfig config{.begin = settings.add_begin.value_or(false),
                              .end = settings.add_end.value_or(false) || (t5 && settings.names_kind),
@@ -144,7 +144,7 @@ inline std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path
 #if !defined(EIGENFORMER_HAS_SENTENCEPIECE_TOKENIZER)
   fail("tokenizer", path.string(), ": SentencePiece (libsentencepiece-dev) was not there when this program was compiled");
 #elif !defined(EIGENFORMER_HAS_TOKENIZER_SETTINGS)
-  require(is_missing(path.parent_path() / "tokenizer_config.json"), "tokenizer", path.string(),
+  ensure(is_missing(path.parent_path() / "tokenizer_config.json"), "tokenizer", path.string(),
           ": nlohmann/json, to read tokenizer_config.json, was not there when this program was compiled");
   return std::make_unique<SentencePieceTokenizer>(path);
 #else
@@ -154,7 +154,7 @@ inline std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path
 }
 
 inline std::unique_ptr<Tokenizer> load_tokenizer_file(const std::filesystem::path& file) {
-  require(!is_missing(file), "tokenizer", file.string(), ": there is no such file");
+  ensure(!is_missing(file), "tokenizer", file.string(), ": there is no such file");
   if (file.extension() == ".json") return load_byte_pair(file);
   if (file.extension() == ".model" || file.extension() == ".spm") return load_sentencepiece(file);
   if (file.extension() == ".bin") return std::make_unique<Llama2cTokenizer>(file);
@@ -182,7 +182,7 @@ inline std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& pa
     if (!detail::is_missing(json)) return detail::load_tokenizer_file(json);
     if (!detail::is_missing(path / "merges.txt")) return detail::load_tokenizer_file(path / "vocab.json");
     const auto file = model.empty() ? first_of({"source.spm", "vocab.json", "tokenizer.bin"}) : model;
-    require(!file.empty(), "tokenizer", path.string(),
+    ensure(!file.empty(), "tokenizer", path.string(),
             ": the folder has no tokenizer.json, vocab.json, tokenizer.model or tokenizer.bin, nor spiece.model or source.spm");
     return detail::load_tokenizer_file(file);
   }

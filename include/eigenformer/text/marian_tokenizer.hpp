@@ -30,20 +30,20 @@ class MarianTokenizer : public Tokenizer {
  public:
   MarianTokenizer(const std::filesystem::path& model, const std::filesystem::path& vocabulary) {
     processor_ = detail::open_model(detail::read_whole_file(model), model);
-    const auto check = [&](bool holds, const auto&... parts) { require(holds, "tokenizer", vocabulary.string(), ": ", parts...); };
+    const auto validate = [&](bool holds, const auto&... parts) { ensure(holds, "tokenizer", vocabulary.string(), ": ", parts...); };
     const auto target = vocabulary.parent_path() / "target_vocab.json";
-    check(detail::is_missing(target), "the target has a vocabulary of its own, ", target.filename().string(), ", which is not understood");
+    validate(detail::is_missing(target), "the target has a vocabulary of its own, ", target.filename().string(), ", which is not understood");
     detail::JsonFile(vocabulary).value().each([&](const std::string& piece, const detail::JsonValue& value) {
       const Id id = value.id();
       ids_.emplace(piece, id);
       const auto [text, added] = pieces_.try_emplace(id);
-      value.check(added, "another piece has this id too");
+      value.validate(added, "another piece has this id too");
       detail::append_spaced(piece, text->second);
       size_ = (std::max)(size_, id + 1);
     });
     for (const std::string name : {"</s>", "<unk>", "<pad>"})
       if (const auto id = find(name)) pieces_[*id].clear();
-    check(find("</s>") && find("<unk>"), "there is no </s> or no <unk> in the vocabulary");
+    validate(find("</s>") && find("<unk>"), "there is no </s> or no <unk> in the vocabulary");
     end_ = *find("</s>");
     unknown_ = *find("<unk>");
   }

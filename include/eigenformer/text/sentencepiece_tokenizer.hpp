@@ -40,7 +40,7 @@ inline void append_spaced(std::string_view piece, std::string& bytes) {
 inline std::shared_ptr<sentencepiece::SentencePieceProcessor> open_model(std::string_view proto, const std::filesystem::path& path) {
   auto processor = std::make_shared<sentencepiece::SentencePieceProcessor>();
   const auto status = processor->LoadFromSerializedProto(proto);
-  require(status.ok(), "tokenizer", path.string(), ": this is no SentencePiece model: ", status.ToString());
+  ensure(status.ok(), "tokenizer", path.string(), ": this is no SentencePiece model: ", status.ToString());
   return processor;
 }
 
@@ -48,7 +48,7 @@ template <class T>
 std::vector<T> encode_with(const sentencepiece::SentencePieceProcessor& processor, std::string_view text) {
   std::vector<T> pieces;
   const auto status = processor.Encode(text, &pieces);
-  require(status.ok(), "tokenizer", "SentencePiece cannot encode the text: ", status.ToString());
+  ensure(status.ok(), "tokenizer", "SentencePiece cannot encode the text: ", status.ToString());
   return pieces;
 }
 
@@ -69,20 +69,20 @@ class SentencePieceTokenizer : public Tokenizer {
  public:
   explicit SentencePieceTokenizer(const std::filesystem::path& path, const SentencePieceConfig& config = {}) {
     const std::string file = detail::read_whole_file(path);
-    const auto check = [&](bool holds, const auto&... parts) { require(holds, "tokenizer", path.string(), ": ", parts...); };
+    const auto validate = [&](bool holds, const auto&... parts) { ensure(holds, "tokenizer", path.string(), ": ", parts...); };
     processor_ = detail::open_model(file, path);
-    check(processor_->GetPieceSize() > 0, "the vocabulary is empty");
+    validate(processor_->GetPieceSize() > 0, "the vocabulary is empty");
     size_ = processor_->GetPieceSize();
-    add_pieces(config, check);
+    add_pieces(config, validate);
     const auto known = [&](const std::optional<std::string>& piece, int own, const char* what) {
       const std::optional<Id> id = piece ? find(*piece) : own < 0 ? std::nullopt : std::optional(Id{own});
-      check(!piece || id, "the ", what, " piece ", detail::shown(piece.value_or("")), " is not in the vocabulary");
+      validate(!piece || id, "the ", what, " piece ", detail::shown(piece.value_or("")), " is not in the vocabulary");
       return id;
     };
     begin_ = known(config.begin_piece, processor_->bos_id(), "begin");
     end_ = known(config.end_piece, processor_->eos_id(), "end");
-    check(!config.begin || begin_, "the model has no piece that marks the begin");
-    check(!config.end || end_, "the model has no piece that marks the end");
+    validate(!config.begin || begin_, "the model has no piece that marks the begin");
+    validate(!config.end || end_, "the model has no piece that marks the end");
     if (config.begin) front_ = begin_;
     if (config.end) back_ = end_;
     // Messages that follow each other are one: its normalizer_spec (3) with add_dummy_prefix (3) = false.
@@ -140,12 +140,12 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   template <class Check>
-  void add_pieces(const SentencePieceConfig& config, const Check& check) {
+  void add_pieces(const SentencePieceConfig& config, const Check& validate) {
     const auto add = [&](const AddedPiece& piece) {
-      check(!piece.text.empty(), "an added piece is empty");
+      validate(!piece.text.empty(), "an added piece is empty");
       const std::optional<Id> known = find(piece.text);
       const Id id = known ? *known : piece.id && !texts_.contains(*piece.id) ? *piece.id : size_;
-      check(id >= 0 && id < (std::numeric_limits<Id>::max)(), "the piece ", detail::shown(piece.text), " has the id ", id);
+      validate(id >= 0 && id < (std::numeric_limits<Id>::max)(), "the piece ", detail::shown(piece.text), " has the id ", id);
       added_ids_.emplace(piece.text, id);
       const auto text = texts_.emplace(id, piece.text).first;
       if (piece.special) text->second.clear();
@@ -172,7 +172,7 @@ class SentencePieceTokenizer : public Tokenizer {
     const auto decoded = [&](const std::vector<int>& ids) {
       std::string text;
       const auto status = processor_->Decode(ids, &text);
-      require(status.ok(), "tokenizer", "SentencePiece cannot decode: ", status.ToString());
+      ensure(status.ok(), "tokenizer", "SentencePiece cannot decode: ", status.ToString());
       return text;
     };
     bool seen = false;

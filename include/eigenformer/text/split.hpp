@@ -109,7 +109,7 @@ class Splitter {
       pass(begin);
       pass(end);
     }
-    require(U_SUCCESS(status), "tokenizer", "text cannot be cut into words: ", u_errorName(status));
+    ensure(U_SUCCESS(status), "tokenizer", "text cannot be cut into words: ", u_errorName(status));
     pass(text.size());
   }
 
@@ -125,7 +125,7 @@ inline std::string compose(std::string_view text) {
   icu::StringByteSink<std::string> sink(&result);
   if (U_SUCCESS(status))
     normalizer->normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<std::int32_t>(text.size())), sink, nullptr, status);
-  require(U_SUCCESS(status), "tokenizer", "text cannot be normalized: ", u_errorName(status));
+  ensure(U_SUCCESS(status), "tokenizer", "text cannot be normalized: ", u_errorName(status));
   return result;
 }
 

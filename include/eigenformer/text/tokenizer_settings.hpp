@@ -24,7 +24,7 @@ class Sequences {
  public:
   std::vector<JsonValue> parts(const JsonValue& sequence, const char* key) {
     sequence.only({"type", key});
-    sequence.check(++count_ <= 100, "there are more than 100 Sequences");
+    sequence.validate(++count_ <= 100, "there are more than 100 Sequences");
     return sequence[key].list();
   }
 
@@ -53,14 +53,14 @@ class PostProcessor {
       marks.only({"type", "single", "pair", "special_tokens"});
       read_template(marks);
     } else {
-      marks["type"].check(type == "ByteLevel",
+      marks["type"].validate(type == "ByteLevel",
                           "only Sequence, ByteLevel, TemplateProcessing, RobertaProcessing and BertProcessing are understood");
     }
   }
 
   static Id mark(const JsonValue& mark) {
     const std::vector<JsonValue> parts = mark.list();
-    mark.check(parts.size() == 2, "it must be a piece and its id");
+    mark.validate(parts.size() == 2, "it must be a piece and its id");
     return parts[1].id();
   }
 
@@ -69,7 +69,7 @@ class PostProcessor {
     std::vector<Id> before, after;
     for (const JsonValue& part : marks["single"].list()) {
       if (!part["Sequence"].null()) {
-        part["Sequence"]["id"].check(part["Sequence"]["id"].text() == "A" && !text_seen, "the text must occur once");
+        part["Sequence"]["id"].validate(part["Sequence"]["id"].text() == "A" && !text_seen, "the text must occur once");
         text_seen = true;
         continue;
       }
@@ -77,7 +77,7 @@ class PostProcessor {
       const JsonValue ids = marks["special_tokens"][name]["ids"];
       for (const JsonValue& id : ids.list()) (text_seen ? after : before).push_back(id.id());
     }
-    marks["single"].check(text_seen, "the text must occur once");
+    marks["single"].validate(text_seen, "the text must occur once");
     put(before, after);
   }
 
@@ -93,8 +93,8 @@ class PostProcessor {
 /// One of added_tokens, or of the other files' tokens that are objects.
 inline AddedPiece read_added_piece(const JsonValue& token, std::optional<Id> id) {
   token.only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special", "__type"});
-  token["single_word"].check(!token["single_word"].truth(false), "words around it are not looked at");
-  token["content"].check(!token["content"].text().empty(), "it must not be empty");
+  token["single_word"].validate(!token["single_word"].truth(false), "words around it are not looked at");
+  token["content"].validate(!token["content"].text().empty(), "it must not be empty");
   const bool special = token["special"].truth(false);
   return {token["content"].text(),     id, special, token["normalized"].truth(!special), token["lstrip"].truth(false),
           token["rstrip"].truth(false)};
@@ -166,7 +166,7 @@ class SettingsReader {
     truth("add_prefix_space", settings_.prefix_space);
     truth("legacy", settings_.legacy);
     if (const JsonValue extra = value(tokenizer_, "extra_ids"); !extra.null()) {
-      extra.check(extra.id() <= 10'000, "there are too many");
+      extra.validate(extra.id() <= 10'000, "there are too many");
       settings_.extra_ids = extra.id();
     }
     read_added();
@@ -224,12 +224,12 @@ class SettingsReader {
       decoder.each([&](const std::string& key, const JsonValue& token) {
         Id id = 0;
         const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-        token.check(error == std::errc() && end == key.data() + key.size() && id >= 0, "its key must be an id");
+        token.validate(error == std::errc() && end == key.data() + key.size() && id >= 0, "its key must be an id");
         settings_.added.push_back(read_added_piece(token, id));
       });
     } else if (pieces_) {
       pieces_->value().each([&](const std::string& text, const JsonValue& id) {
-        id.check(!text.empty(), "it must not be empty");
+        id.validate(!text.empty(), "it must not be empty");
         settings_.added.push_back({.text = text, .id = id.id(), .normalized = true});
       });
     }

@@ -43,10 +43,10 @@ inline std::string read_whole_file(const std::filesystem::path& path) {
   std::ifstream file = open_file("tokenizer", path);
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
-  require(!error, "tokenizer", path.string(), ": cannot be read: ", error.message());
+  ensure(!error, "tokenizer", path.string(), ": cannot be read: ", error.message());
   std::string bytes(static_cast<std::size_t>(size), '\0');
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  require(static_cast<std::uintmax_t>(file.gcount()) == size, "tokenizer", path.string(),
+  ensure(static_cast<std::uintmax_t>(file.gcount()) == size, "tokenizer", path.string(),
           ": cannot be read, or was cut off while being read");
   return bytes;
 }

@@ -18,7 +18,7 @@ struct AdamConfig {
   double decay = 0;
 
   /// Throws if a setting is invalid.
-  void check() const {
+  void validate() const {
     require_range("adam", "beta1", beta1, 0, 1);
     require_range("adam", "beta2", beta2, 0, 1);
     require_range("adam", "epsilon", epsilon, smallest_real);
@@ -32,8 +32,8 @@ struct AdamConfig {
 template <class Model, class Chosen = EveryTensor>
 void adam(const Threads& threads, const AdamConfig& config, Index step, double learning_rate, double gradient_scale, Model& model,
           const Model& gradient, Model& first, Model& second, const Chosen& chosen = {}) {
-  require(step >= 1, "adam", "steps count from 1, not ", step);
-  config.check();
+  ensure(step >= 1, "adam", "steps count from 1, not ", step);
+  config.validate();
   require_range("adam", "learning_rate", learning_rate, 0);
   walk([](const Leaf&, auto&...) {}, model, gradient, first, second);  // throws where they differ, before anything changes
   const auto power = static_cast<double>(step);

@@ -41,7 +41,7 @@ void add_evaluation(Context& ctx, ConstView<T, 3> logits, ConstView<Id, 2> targe
 /// nor drops out; its memory is as before when this returns.
 template <class Model, class Batches, class F>
 Evaluation evaluate(Context& ctx, const Model& model, const Batches& batches, F&& predict, Id ignore = -100) {
-  require(!ctx.tape && !ctx.random, "evaluate", "evaluation is neither recorded nor with dropout: it needs a context of its own");
+  ensure(!ctx.tape && !ctx.random, "evaluate", "evaluation is neither recorded nor with dropout: it needs a context of its own");
   Evaluation result;
   for (const auto& batch : batches) {
     const auto memory = ctx.scratch();

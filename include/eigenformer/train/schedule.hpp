@@ -15,7 +15,7 @@ namespace eigenformer {
 namespace detail {
 
 inline double checked_step(std::string_view place, Index step) {
-  require(step >= 1, place, "steps count from 1, not ", step);
+  ensure(step >= 1, place, "steps count from 1, not ", step);
   return static_cast<double>(step);
 }
 

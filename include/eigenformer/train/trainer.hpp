@@ -53,10 +53,10 @@ class Trainer {
   Trainer(Model initial, TrainerConfig config, Threads threads = {})
       : model(std::move(initial)), first_moment(zeros_like(model)), second_moment(first_moment), config_(std::move(config)),
         gradient_(first_moment), ctx_(std::move(threads)) {
-    require(static_cast<bool>(config_.learning_rate), "trainer",
+    ensure(static_cast<bool>(config_.learning_rate), "trainer",
             "no learning rate is given: e.g. .learning_rate = ConstantRate{1e-3}, or WarmUp{.width = 512}");
     if (config_.clip) require_range("trainer", "clip", *config_.clip, smallest_real);
-    config_.adam.check();
+    config_.adam.validate();
     choose();
     counters(1) = static_cast<std::int64_t>(config_.seed);
     ctx_.tape = &tape_;
@@ -98,11 +98,11 @@ class Trainer {
     tape_.forget();
     watch();  // every time: the model may have been assigned to
     const Loss result = loss(ctx_, std::as_const(model));
-    require(!tape_.reached(), "trainer", "the loss called backward() itself");
+    ensure(!tape_.reached(), "trainer", "the loss called backward() itself");
     if (result.tokens == 0) return;
-    require(ctx_.tape == &tape_, "trainer", "the loss did not put the context's tape back");
+    ensure(ctx_.tape == &tape_, "trainer", "the loss did not put the context's tape back");
     backward(ctx_, result.sum, 1.0);
-    require(tape_.reached(), "trainer", "the loss depends on no weight of this trainer's model: compute it with the model that the callback is given");
+    ensure(tape_.reached(), "trainer", "the loss depends on no weight of this trainer's model: compute it with the model that the callback is given");
     loss_ += result.sum[0];
     tokens_ += result.tokens;
     pending_ = counted = true;
@@ -146,7 +146,7 @@ class Trainer {
     };
     for (const auto* const parts : {&config_.trained, &config_.frozen})
       for (const std::string& part : *parts)
-        require(std::any_of(names.begin(), names.end(), [&](const std::string& name) { return in_part(name, part); }), "trainer",
+        ensure(std::any_of(names.begin(), names.end(), [&](const std::string& name) { return in_part(name, part); }), "trainer",
                 "there is no weight, nor a part with weights, of the name \"", part, "\"");
     for (const std::string& name : names) {
       const auto in_any = [&](const std::vector<std::string>& parts) {
@@ -154,7 +154,7 @@ class Trainer {
       };
       trains_.push_back((config_.trained.empty() || in_any(config_.trained)) && !in_any(config_.frozen));
     }
-    require(std::find(trains_.begin(), trains_.end(), true) != trains_.end(), "trainer", "all weights are frozen");
+    ensure(std::find(trains_.begin(), trains_.end(), true) != trains_.end(), "trainer", "all weights are frozen");
   }
 
   /// Frozen weights are constants to the tape, so that their gradients, zero since the beginning, are not computed.
@@ -178,7 +178,7 @@ class Trainer {
 
   /// No call goes on within another one.
   auto begin(std::string_view call) {
-    require(!busy_, "trainer", call, "() was called from within a loss");
+    ensure(!busy_, "trainer", call, "() was called from within a loss");
     busy_ = true;
     return finally([this] { busy_ = false; });
   }

@@ -27,7 +27,7 @@ struct Attention : AttentionProjections<T> {
 
   explicit Attention(const AttentionConfig& config)
       : Projections(config.completed()), heads(config.completed()), scores(config.completed()), window(config.window) {
-    require(config.cap == 0 || requires { Scores::uses_cap; }, "attention", "a cap of ", config.cap, " needs CappedScores");
+    ensure(config.cap == 0 || requires { Scores::uses_cap; }, "attention", "a cap of ", config.cap, " needs CappedScores");
     if (config.sinks) sinks = Tensor<T, 1>(Shape{config.heads});
   }
 

@@ -45,11 +45,11 @@ struct AttentionConfig {
     require_range("attention", "epsilon", epsilon, 0);
     if (scale) require_range("attention", "scale", *scale, smallest_real);
     if (head_width == 0) {
-      require(width % heads == 0, "attention", heads, " heads do not divide model width ", width);
+      ensure(width % heads == 0, "attention", heads, " heads do not divide model width ", width);
       config.head_width = width / heads;
     }
     if (key_heads == 0) config.key_heads = heads;
-    require(heads % config.key_heads == 0, "attention", config.key_heads, " key-value heads do not divide ", heads, " query heads");
+    ensure(heads % config.key_heads == 0, "attention", config.key_heads, " key-value heads do not divide ", heads, " query heads");
     if (!scale) config.scale = 1 / std::sqrt(static_cast<double>(config.head_width));
     for (std::optional<bool>* part : {&config.key_bias, &config.value_bias, &config.output_bias})
       if (!*part) *part = bias;
@@ -99,7 +99,7 @@ struct AttentionCall {
   /// Tokens of the longest sequence, those of x included.
   Index longest() const {
     Index most = 0;
-    require(static_cast<Index>(counts.size()) == caches->sequences(), "attention", "tokens of ", counts.size(), " sequences, but there are caches of ", caches->sequences());
+    ensure(static_cast<Index>(counts.size()) == caches->sequences(), "attention", "tokens of ", counts.size(), " sequences, but there are caches of ", caches->sequences());
     for (std::size_t s = 0; s < counts.size(); ++s) most = (std::max)(most, caches->length(static_cast<Index>(s)) + (filled ? 0 : counts[s]));
     return most;
   }

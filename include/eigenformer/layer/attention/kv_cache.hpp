@@ -26,9 +26,9 @@ class KvCache {
  public:
   /// Of keys and values of K heads of width E.
   KvCache(Index sequences, Index key_heads, Index head_width) : heads_(key_heads), width_(head_width) {
-    require(sequences >= 0 && sequences <= largest_extent, "kv_cache", "cannot keep ", sequences, " sequences");
-    require(key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", key_heads, " heads of width ", head_width);
-    require(bytes_for(kernel::key_block<T>, key_heads, head_width) <= largest_index, "kv_cache", "a block of ", key_heads, " heads of width ", head_width, " is too large");
+    ensure(sequences >= 0 && sequences <= largest_extent, "kv_cache", "cannot keep ", sequences, " sequences");
+    ensure(key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", key_heads, " heads of width ", head_width);
+    ensure(bytes_for(kernel::key_block<T>, key_heads, head_width) <= largest_index, "kv_cache", "a block of ", key_heads, " heads of width ", head_width, " is too large");
     detail::with_memory("kv_cache", sequences, "sequences", [&] { sequences_.resize(static_cast<std::size_t>(sequences)); });
   }
   KvCache(const KvCache& other)  // blocks for later use are each one's own
@@ -46,15 +46,15 @@ class KvCache {
   Index sequences() const { return static_cast<Index>(sequences_.size()); }
   /// Tokens so far.
   Index length(Index s) const {
-    require(s >= 0 && s < sequences(), "kv_cache", "there is no sequence ", s, " of ", sequences());
+    ensure(s >= 0 && s < sequences(), "kv_cache", "there is no sequence ", s, " of ", sequences());
     return sequences_[static_cast<std::size_t>(s)].length;
   }
   /// What so many tokens of one sequence take, without a reserve, for key_heads K of width E; throws if 64 bits cannot say it.
   static std::int64_t bytes_for(Index tokens, Index key_heads, Index head_width) {
     constexpr Index size = kernel::key_block<T>;
-    require(tokens >= 0 && key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", tokens, " tokens of ", key_heads, " heads of width ", head_width);
+    ensure(tokens >= 0 && key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", tokens, " tokens of ", key_heads, " heads of width ", head_width);
     const double most = 2.0 * sizeof(T) * static_cast<double>(key_heads) * (static_cast<double>(head_width) + kernel::Vec<T>::lanes) * (static_cast<double>(tokens) + size);
-    require(most < static_cast<double>((std::numeric_limits<std::int64_t>::max)()), "kv_cache", tokens, " tokens of ", key_heads, " heads of width ", head_width,
+    ensure(most < static_cast<double>((std::numeric_limits<std::int64_t>::max)()), "kv_cache", tokens, " tokens of ", key_heads, " heads of width ", head_width,
             " take more bytes than can be counted");
     const auto bytes = [=](Index capacity) { return kernel::KvBlock<T>{nullptr, capacity, key_heads, head_width}.bytes(); };
     const std::int64_t whole = bytes(size) * (tokens / size);
@@ -77,14 +77,14 @@ class KvCache {
 
   /// Room for so many tokens of every sequence, so that it need not grow step by step.
   void reserve(Index tokens) {
-    require(tokens >= 0, "kv_cache", "cannot keep ", tokens, " tokens");
+    ensure(tokens >= 0, "kv_cache", "cannot keep ", tokens, " tokens");
     reserved_ = tokens;
   }
 
   /// Sequence i becomes what which[i] was: reorders, drops and forks. Nothing is copied before one of those that share a block
   /// appends to it.
   void select(std::span<const Index> which) {
-    for (const Index from : which) require(from >= 0 && from < sequences(), "kv_cache", "there is no sequence ", from, " of ", sequences());
+    for (const Index from : which) ensure(from >= 0 && from < sequences(), "kv_cache", "there is no sequence ", from, " of ", sequences());
     selected_.resize(which.size());
     for (std::size_t i = 0; i < which.size(); ++i) selected_[i] = sequences_[static_cast<std::size_t>(which[i])];
     std::swap(selected_, sequences_);
@@ -99,15 +99,15 @@ class KvCache {
   template <Index Width = kernel::Tile<T>::width>
   void append(const Threads& threads, ConstView<T, 4> keys, ConstView<T, 4> values, std::span<const Index> counts, double scale, Index window = 0) {
     const Index heads = keys.extent(2), width = keys.extent(3);
-    require(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "tokens of ", counts.size(), " sequences, but there are ", sequences());
-    require(keys.shape() == values.shape() && keys.extent(0) == 1, "kv_cache", "keys ", keys.shape(), " and values ", values.shape(), " do not fit");
+    ensure(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "tokens of ", counts.size(), " sequences, but there are ", sequences());
+    ensure(keys.shape() == values.shape() && keys.extent(0) == 1, "kv_cache", "keys ", keys.shape(), " and values ", values.shape(), " do not fit");
     Index total = 0;
     for (const Index count : counts) {
-      require(count >= 0, "kv_cache", "cannot take up ", count, " tokens");
+      ensure(count >= 0, "kv_cache", "cannot take up ", count, " tokens");
       total += (std::min)(count, (std::numeric_limits<Index>::max)() - total);
     }
-    require(total == keys.extent(1), "kv_cache", total, " tokens of all sequences, but keys ", keys.shape());
-    require(heads == heads_ && width == width_, "kv_cache", "keys ", keys.shape(), " do not fit a cache of ", heads_, " heads of width ", width_);
+    ensure(total == keys.extent(1), "kv_cache", total, " tokens of all sequences, but keys ", keys.shape());
+    ensure(heads == heads_ && width == width_, "kv_cache", "keys ", keys.shape(), " do not fit a cache of ", heads_, " heads of width ", width_);
     check_width<Width>();
     panel_width_ = Width;
     constexpr Index size = kernel::key_block<T>;
@@ -141,8 +141,8 @@ class KvCache {
   /// For attention by counts[s] queries of each sequence. Lives in the context.
   template <Index Width = kernel::Tile<T>::width>
   ConstView<typename kernel::CachedAttentionInputs<T>::Sequence, 1> view(Context& ctx, std::span<const Index> counts) const {
-    require(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "queries of ", counts.size(), " sequences, but there are ", sequences());
-    for (const Index count : counts) require(count >= 0, "kv_cache", "cannot have ", count, " queries");
+    ensure(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "queries of ", counts.size(), " sequences, but there are ", sequences());
+    for (const Index count : counts) ensure(count >= 0, "kv_cache", "cannot have ", count, " queries");
     check_width<Width>();
     const auto list = ctx.arena.allocate<typename kernel::CachedAttentionInputs<T>::Sequence>(Shape{sequences()});
     Index first = 0;
@@ -170,7 +170,7 @@ class KvCache {
 
   template <Index Width>
   void check_width() const {
-    require(panel_width_ == 0 || panel_width_ == Width, "kv_cache", "this cache was filled by code for other instructions");
+    ensure(panel_width_ == 0 || panel_width_ == Width, "kv_cache", "this cache was filled by code for other instructions");
   }
 
   kernel::KvBlock<T> memory_of(const Block& block) const { return {block.data.get(), block.capacity, heads_, width_}; }

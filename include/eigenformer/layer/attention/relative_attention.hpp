@@ -27,7 +27,7 @@ struct RelativeAttention : AttentionProjections<T> {
 
   explicit RelativeAttention(const RelativeAttentionConfig& config) : Projections(config.attention.completed()), clip(config.clip) {
     require_range("relative_attention", "clip", clip, 1, largest_extent / 2);
-    require(config.attention.window == 0 && config.attention.cap == 0 && !config.attention.sinks, "relative_attention", "windows, caps and sinks are for Attention");
+    ensure(config.attention.window == 0 && config.attention.cap == 0 && !config.attention.sinks, "relative_attention", "windows, caps and sinks are for Attention");
     relative_key = Tensor<T, 2>(Shape{2 * clip + 1, head_width});
     relative_value = Tensor<T, 2>(Shape{head_width, 2 * clip + 1});
   }
@@ -40,7 +40,7 @@ struct RelativeAttention : AttentionProjections<T> {
 
   /// x (B, N, D) → (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call = {}) const {
-    require(!is_given(call.memory) && !call.filled, "relative_attention", "it is for self-attention");
+    ensure(!is_given(call.memory) && !call.filled, "relative_attention", "it is for self-attention");
     const auto projected = query(ctx, x);
     const auto q = projected.split_last(head_width), k = key(ctx, x).split_last(head_width), v = value(ctx, x).split_last(head_width);
     const Index batch = x.extent(0), tokens = x.extent(1), heads = q.extent(2), distances = 2 * clip + 1;

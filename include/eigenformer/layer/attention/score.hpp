@@ -19,7 +19,7 @@ struct PlainScores {
 /// The slope of head h of H (Press, Smith, Lewis 2022): 2^(−8(h+1)/H) if H is a power of 2; else those of the next smaller
 /// power of 2, then every other one of twice that.
 inline double alibi_slope(Index h, Index heads) {
-  require(heads > 0 && h >= 0 && h < heads, "alibi", "there is no head ", h, " of ", heads);
+  ensure(heads > 0 && h >= 0 && h < heads, "alibi", "there is no head ", h, " of ", heads);
   Index power = 1;
   while (2 * power <= heads) power *= 2;
   const auto slope = [](Index number, Index of) { return std::exp2(-8 * static_cast<double>(number) / static_cast<double>(of)); };

@@ -26,7 +26,7 @@ struct TransformerXlAttention : AttentionProjections<T> {
 
   explicit TransformerXlAttention(const AttentionConfig& config)
       : Projections(config.completed()), position(query.weight.shape()), content_bias(Shape{query.weight.extent(0)}), position_bias(content_bias.shape()) {
-    require(config.window == 0 && config.cap == 0 && !config.sinks, "transformer_xl", "windows, caps and sinks are for Attention");
+    ensure(config.window == 0 && config.cap == 0 && !config.sinks, "transformer_xl", "windows, caps and sinks are for Attention");
   }
 
   static void visit(auto&& f, auto&... m) {
@@ -38,8 +38,8 @@ struct TransformerXlAttention : AttentionProjections<T> {
 
   /// x (B, N, D); call.memory (B, M, D), which ends with x, for the segments before, or null → (B, N, D). The mask must be causal.
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call) const {
-    require(call.mask.causal && !call.mask.prefixes, "transformer_xl", "the mask must be causal, without prefixes: there is no r for keys after the query");
-    require(!call.caches || (!is_given(call.memory) && !call.filled), "transformer_xl", "with a cache, that holds the segments before: there is no memory");
+    ensure(call.mask.causal && !call.mask.prefixes, "transformer_xl", "the mask must be causal, without prefixes: there is no r for keys after the query");
+    ensure(!call.caches || (!is_given(call.memory) && !call.filled), "transformer_xl", "with a cache, that holds the segments before: there is no memory");
     const auto memory = is_given(call.memory) ? call.memory : x;
     const Index keys = call.caches ? call.longest() : memory.extent(1), width = x.extent(2), heads = query.weight.extent(0) / head_width;
     // Column d of r belongs to distance key − query = d − (keys − 1), so to the sinusoid of keys − 1 − d.

@@ -25,12 +25,12 @@ struct Learned : NoPosition<T> {
   /// x (B, N, D) → (B, N, D)
   ConstView<T, 3> embed(Context& ctx, ConstView<T, 3> x, const Positions& positions) const {
     const Index batch = x.extent(0), tokens = x.extent(1);
-    positions.check("learned", batch, tokens);
+    positions.validate("learned", batch, tokens);
     const View<Id, 2> ids = ctx.arena.allocate<Id>(Shape{batch, tokens});
     for (Index b = 0; b < batch; ++b)
       for (Index n = 0; n < tokens; ++n) {
         const Index position = positions.at(b, n);
-        require(position < longest(), "learned", "position ", position, " of token ", n, " is past the last of ", longest());
+        ensure(position < longest(), "learned", "position ", position, " of token ", n, " is past the last of ", longest());
         ids(b, n) = static_cast<Id>(position + Offset);
       }
     return op::add(ctx, x, op::embedding<T>(ctx, ConstView<Id, 2>(ids), weight));

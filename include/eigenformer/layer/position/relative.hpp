@@ -14,7 +14,7 @@ struct Relative : NoPosition<T> {
   RelativeBuckets buckets;
 
   explicit Relative(const PositionConfig& config, Index count = 32, Index furthest = 128) : buckets{count, furthest, Bidirectional} {
-    buckets.check();
+    buckets.validate();
     require_range("relative", "heads", config.heads, 1);
     weight = Tensor<T, 2>(Shape{count, config.heads});
   }
@@ -22,8 +22,8 @@ struct Relative : NoPosition<T> {
   static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding, Decay::yes}, m.weight...); }
 
   void attend(Context& ctx, Index batch, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
-    positions.check("relative", batch, tokens);
-    require(positions.shared() || call.caches, "relative", "explicit positions are not supported: distances are those of tokens");
+    positions.validate("relative", batch, tokens);
+    ensure(positions.shared() || call.caches, "relative", "explicit positions are not supported: distances are those of tokens");
     call.bias = op::spread_buckets<T>(ctx, weight, buckets, call.caches ? call.longest() : batch > 0 ? tokens : 0);
   }
 };

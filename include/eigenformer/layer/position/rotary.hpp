@@ -73,7 +73,7 @@ struct RotaryFrequencies {
   RotaryFrequencies(const RotaryConfig& config, Index tokens) : rotated_(config.rotated > 0 ? config.rotated : config.width), base_(config.base) {
     require_range("rotary", "width", config.width, 1);
     require_range("rotary", "rotated", config.rotated, 0, config.width);
-    require(rotated_ % 2 == 0, "rotary", "cannot rotate ", rotated_, " of ", config.width, " elements");
+    ensure(rotated_ % 2 == 0, "rotary", "cannot rotate ", rotated_, " of ", config.width, " elements");
     require_range("rotary", "base", base_, smallest_real);
     std::visit([&](const auto& scaling) { set(scaling, tokens); }, config.scaling);
   }
@@ -98,13 +98,13 @@ struct RotaryFrequencies {
   }
   void set(const NtkScaling& by, Index) {
     check_factor(by.factor, smallest_real);
-    require(rotated_ > 2, "rotary", "cannot stretch ", rotated_, " elements by ", by.factor);
+    ensure(rotated_ > 2, "rotary", "cannot stretch ", rotated_, " elements by ", by.factor);
     plain(stretched(by.factor));
   }
   void set(const DynamicNtkScaling& by, Index tokens) {
     check_factor(by.factor, 1);
     check_original(by.original);
-    require(rotated_ > 2, "rotary", "cannot stretch ", rotated_, " elements by ", by.factor);
+    ensure(rotated_ > 2, "rotary", "cannot stretch ", rotated_, " elements by ", by.factor);
     const double length = static_cast<double>((std::max)(tokens, by.original)) / static_cast<double>(by.original);
     plain(stretched(by.factor * length - (by.factor - 1)));
   }
@@ -114,7 +114,7 @@ struct RotaryFrequencies {
     check_attention_factor(by.attention_factor);
     require_range("rotary", "slow", by.slow, smallest_real);
     require_range("rotary", "fast", by.fast, smallest_real);
-    require(by.fast > by.slow && base_ > 1, "rotary", "cannot stretch between ", by.slow, " and ", by.fast, " turns of base ", base_);
+    ensure(by.fast > by.slow && base_ > 1, "rotary", "cannot stretch between ", by.slow, " and ", by.fast, " turns of base ", base_);
     plain(base_);
     // The pair that turns so many times in the original length.
     const auto pair = [&](double turns) {
@@ -137,7 +137,7 @@ struct RotaryFrequencies {
     require_range("rotary", "longest", by.longest, 1);
     check_attention_factor(by.attention_factor);
     for (const auto* list : {&by.short_factors, &by.long_factors}) {
-      require(list->size() == values.size(), "rotary", list->size(), " factors do not fit ", values.size(), " pairs");
+      ensure(list->size() == values.size(), "rotary", list->size(), " factors do not fit ", values.size(), " pairs");
       for (const double factor : *list) check_factor(factor, smallest_real);
     }
     const std::vector<double>& factors = tokens > by.original ? by.long_factors : by.short_factors;
@@ -150,7 +150,7 @@ struct RotaryFrequencies {
     check_original(by.original);
     require_range("rotary", "low", by.low, smallest_real);
     require_range("rotary", "high", by.high, smallest_real);
-    require(by.high > by.low, "rotary", "cannot stretch between ", by.low, " and ", by.high, " turns");
+    ensure(by.high > by.low, "rotary", "cannot stretch between ", by.low, " and ", by.high, " turns");
     plain(base_);
     for (double& value : values) {
       const double turns = static_cast<double>(by.original) * value / (2 * std::numbers::pi), ramp = std::clamp((turns - by.low) / (by.high - by.low), 0.0, 1.0);
@@ -173,14 +173,14 @@ struct Rotary : NoPosition<T> {
   explicit Rotary(const PositionConfig& given) : Rotary(RotaryConfig{.width = given.head_width}) {}
 
   void attend(Context& ctx, Index batch, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
-    positions.check("rotary", batch, tokens);
+    positions.validate("rotary", batch, tokens);
     if (!std::holds_alternative<DynamicNtkScaling>(config.scaling) && !std::holds_alternative<LongScaling>(config.scaling)) {
       call.rotary = op::rotary_table<T>(ctx, frequencies.values, frequencies.attention_factor, config.layout, batch, tokens, positions);
       return;
     }
     // Every sequence has its own length, padding not counted, and so its own frequencies.
     call.mask.check_lengths("rotary", batch, tokens, tokens);
-    require(!call.caches, "rotary", "frequencies that depend on the length do not go with keys from a cache");
+    ensure(!call.caches, "rotary", "frequencies that depend on the length do not go with keys from a cache");
     const Shape<3> shape{batch, tokens, static_cast<Index>(frequencies.values.size())};
     const auto cosine = ctx.arena.allocate<T>(shape), sine = ctx.arena.allocate<T>(shape);
     for (Index b = 0; b < batch; ++b) {
