@@ -15,6 +15,9 @@
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
+#define EIGENFORMER_BENCH_TEXT(name) EIGENFORMER_BENCH_QUOTED(name)
+#define EIGENFORMER_BENCH_QUOTED(name) #name
+
 namespace eigenformer::bench {
 
 /// The least of several times, in seconds.
@@ -42,7 +45,10 @@ inline double peak_flops(int threads) {
       factor.keep(), term.keep();
       kernel::unroll<chains>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[j] = V(static_cast<float>(j + 1)); });
       for (int i = 0; i < rounds; ++i)
-        kernel::unroll<chains>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[j] = kernel::fma(sums[j], factor, term); });
+        kernel::unroll<chains>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
+          factor.keep();  // it might be another now: without fused instructions the product is computed each time
+          sums[j] = kernel::fma(factor, term, sums[j]);  // in place, as in a tile: clang copies a term that stays
+        });
       kernel::unroll<chains - 1>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[0] = sums[0] + sums[j + 1]; });
       sinks[static_cast<std::size_t>(begin)] = kernel::sum(sums[0]);
     });
@@ -96,6 +102,13 @@ void settle(const Context& ctx, F&& f) {
   } while (ctx.arena.capacity() != before);
   f();  // what reset() made of it has pages now
 }
+
+/// Whom the figures are of: printed above all rows.
+inline const int told = [] {
+  benchmark::AddCustomContext("instruction_set", EIGENFORMER_BENCH_TEXT(EIGENFORMER_SIMD));
+  benchmark::AddCustomContext("compiler", __VERSION__);
+  return 0;
+}();
 
 /// Runs the case; returns its wall-clock seconds per iteration.
 template <class F>
