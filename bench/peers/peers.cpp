@@ -24,12 +24,6 @@ namespace {
 constexpr int repetitions = 15;
 constexpr double turn = 0.02;  // seconds
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// Calls f until so many seconds are over, once at least; seconds per call.
 double repeat(double seconds, const Work& f) {
   const auto start = std::chrono::steady_clock::now();
@@ -186,7 +180,7 @@ std::optional<double> openblas_seconds() {
     if (peer.name == "OpenBLAS") {
       const auto x = normal(Shape{256, 512}), weight = normal(Shape{2048, 512});
       Tensor<float, 2> y(Shape{256, 2048});
-      return best_time(20, peer.linear(x, weight, y));
+      return median_time(20, peer.linear(x, weight, y));
     }
   return {};
 }

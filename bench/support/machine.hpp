@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
@@ -20,16 +21,27 @@
 
 namespace eigenformer::bench {
 
-/// The least of several times, in seconds.
+inline double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Wall-clock seconds of f().
 template <class F>
-double best_time(int repetitions, F&& f) {
-  double best = 1e30;
-  for (int i = 0; i < repetitions; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    f();
-    best = (std::min)(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return best;
+double time_of(F&& f) {
+  const auto start = std::chrono::steady_clock::now();
+  f();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// The median of several times, in seconds. Cases and what they are compared with are timed alike: the best of one beside the mean of
+/// another tells how busy the machine is.
+template <class F>
+double median_time(int repetitions, F&& f) {
+  std::vector<double> times;
+  for (int i = 0; i < repetitions; ++i) times.push_back(time_of(f));
+  return median(std::move(times));
 }
 
 /// float FLOP/s of independent chains of fused multiply-adds in registers, on so many threads at once. Measured on every
@@ -39,7 +51,7 @@ inline double peak_flops(int threads) {
   constexpr int chains = 12, rounds = 100000;
   const Threads pool(threads);
   std::vector<float> sinks(static_cast<std::size_t>(threads));
-  const double time = best_time(20, [&] {
+  const double time = median_time(20, [&] {
     pool.parallel_for(threads, 1, [&](Index begin, Index) {
       V sums[chains], factor(0.999F), term(1e-3F);
       factor.keep(), term.keep();
@@ -64,7 +76,7 @@ inline double read_bandwidth(int threads) {
   static const Tensor<float, 1> memory(Shape{count});
   const Threads pool(threads);
   std::vector<float> sinks(static_cast<std::size_t>(count / piece));
-  const double time = best_time(3, [&] {
+  const double time = median_time(5, [&] {
     pool.parallel_for(count, piece, [&](Index begin, Index end) {
       V sums[8];
       for (V& sum : sums) sum = V(0.0F);
@@ -83,7 +95,7 @@ inline double copy_bandwidth(Index count, int threads) {
   const Tensor<float, 1> from(Shape{count});
   Tensor<float, 1> to(Shape{count});
   const Threads pool(threads);
-  const double time = best_time(20, [&] {
+  const double time = median_time(20, [&] {
     pool.parallel_for(count, 16384, [&](Index begin, Index end) {
       for (Index i = begin; i < end; i += kernel::Vec<float>::lanes) kernel::Vec<float>::load(from.data() + i).store(to.data() + i);
     });
@@ -110,12 +122,12 @@ inline const int told = [] {
   return 0;
 }();
 
-/// Runs the case; returns its wall-clock seconds per iteration.
+/// Runs the case; returns the median of its times, in seconds.
 template <class F>
 double run(benchmark::State& state, F&& f) {
-  const auto start = std::chrono::steady_clock::now();
-  for (auto _ : state) f();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / static_cast<double>(state.iterations());
+  std::vector<double> times;
+  for (auto _ : state) times.push_back(time_of(f));
+  return median(std::move(times));
 }
 
 /// Runs the case between two measurements of the peak; counters gflops and of_peak for so many floating-point operations.
