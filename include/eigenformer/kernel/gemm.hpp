@@ -274,7 +274,7 @@ template <class T>
 struct Strip {
   static constexpr Index width = cache_line<T>, ahead = 4 * width;
   static constexpr int vectors = static_cast<int>(width / Vec<T>::lanes);
-  static constexpr int tallest = (std::min)(16, Tile<T>::rows * Tile<T>::vectors / vectors);  // tile
+  static constexpr int tallest = std::clamp(Tile<T>::rows * Tile<T>::vectors / vectors, 1, 16);  // tile
   const T* w;
   Index stride, count, depth;
   Index left, turn;  // elements to the end of the rows, and from there to the next strip
