@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -152,12 +153,13 @@ TEST(KvCache, SaysItsMemory) {
   constexpr std::int64_t lanes = kernel::Vec<float>::lanes;
   EXPECT_EQ(KvCache<float>::bytes_for(1, 2, 3), 2 * 4 * lanes * (3 + (3 + lanes - 1) / lanes * lanes));
   EXPECT_EQ(KvCache<float>::bytes_for(kernel::key_block<float> + 1, 1, 16), 4 * 2 * 16 * (kernel::key_block<float> + lanes));
-  if constexpr (sizeof(Index) == 8) {  // 2⁴⁹ tokens, 8 heads, keys and values of 128 floats: 2⁴⁹ · 2³ · 2⁸ · 2²
-    constexpr auto tokens = static_cast<Index>(std::int64_t{1} << 49);
-    EXPECT_EQ(KvCache<float>::bytes_for(tokens, 8, 128), std::int64_t{1} << 62);
-    EXPECT_EQ(KvCache<float>::bytes_for(tokens - 1, 8, 128), std::int64_t{1} << 62);
+  if constexpr (sizeof(Index) == 8) {  // 2⁴⁰ whole blocks: of each token 8 heads, keys and values of 128 floats
+    constexpr auto tokens = static_cast<Index>((std::int64_t{1} << 40) * kernel::key_block<float>);
+    EXPECT_EQ(KvCache<float>::bytes_for(tokens, 8, 128), std::int64_t{tokens} * 8 * 2 * 128 * 4);
+    EXPECT_EQ(KvCache<float>::bytes_for(tokens - 1, 8, 128), std::int64_t{tokens} * 8 * 2 * 128 * 4);
     constexpr Index most = std::numeric_limits<Index>::max();
-    EXPECT_EQ(error_of([&] { KvCache<float>::bytes_for(2 * tokens, 8, 128); }), "[kv_cache] 1125899906842624 tokens of 8 heads of width 128 take more bytes than can be counted");
+    EXPECT_EQ(error_of([&] { KvCache<float>::bytes_for(4 * tokens, 8, 128); }),
+              "[kv_cache] " + std::to_string(4 * tokens) + " tokens of 8 heads of width 128 take more bytes than can be counted");
     for (const auto& [count, kept_heads, kept_width] : {std::tuple{most, Index{1}, Index{1}}, {Index{1}, most, Index{1}}, {Index{1}, Index{1}, most}, {most, most, most}})
       EXPECT_THROW(KvCache<float>::bytes_for(count, kept_heads, kept_width), Error);
   }
