@@ -15,8 +15,8 @@ Allocations* watching = nullptr;
 }  // namespace
 
 // All tensors, and nothing else here, ask for memory by alignment.
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  const auto boundary = static_cast<std::size_t>(alignment);
+void* operator new(std::size_t bytes, std::align_val_t at) {
+  const auto boundary = static_cast<std::size_t>(at);
   void* const memory = std::aligned_alloc(boundary, (bytes + boundary - 1) / boundary * boundary);
   if (!memory) throw std::bad_alloc();
   if (watching) (*watching)[memory] = bytes;
@@ -26,8 +26,8 @@ void operator delete(void* memory, std::align_val_t) noexcept {
   if (watching) watching->erase(memory);
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t, std::align_val_t alignment) noexcept {
-  operator delete(memory, alignment);
+void operator delete(void* memory, std::size_t, std::align_val_t at) noexcept {
+  operator delete(memory, at);
 }
 
 namespace eigenformer::test {

@@ -80,8 +80,8 @@ TEST(FrozenParts, AllButTheTrained) {
 
 TEST(FrozenParts, AreNamedAsTheModelNamesThem) {
   const auto refused = [](const TrainerConfig& config) { return error_of([&] { Trainer<FrozenModel>(model_with_head(), config); }); };
-  EXPECT_EQ(refused(with_decay({}, {"encode"})), "[trainer] there is no weight, nor a part with weights, of the name \"encode\"");
-  EXPECT_EQ(refused(with_decay({"heads"}, {})), "[trainer] there is no weight, nor a part with weights, of the name \"heads\"");
+  EXPECT_EQ(refused(with_decay({}, {"encode"})), "[trainer] there is no weight, nor a part with weights, of the name \"encode\"; its parts are embedding, target_embedding, encoder, decoder, head");
+  EXPECT_EQ(refused(with_decay({"heads"}, {})), "[trainer] there is no weight, nor a part with weights, of the name \"heads\"; its parts are embedding, target_embedding, encoder, decoder, head");
   EXPECT_EQ(refused(with_decay({"head"}, {"head.weight"})), "[trainer] all weights are frozen");
 }
 

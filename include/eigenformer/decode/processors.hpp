@@ -90,12 +90,15 @@ class Temperature {
   void operator()(const DecodeStep& at, std::span<T> logits) {
     if (t_ == 1) return;
     const Id best = detail::largest_logits(at, std::span<const T>(logits), 1, room_)[0];
-    if (static_cast<T>(t_) == 0) return detail::exclude_all_but(logits, best);
+    if (t_ < coldest) return detail::exclude_all_but(logits, best);
     auto row = kernel::row_map(logits.data(), static_cast<Index>(logits.size()));
-    row = (row - logits[static_cast<std::size_t>(best)]) / static_cast<T>((std::min)(t_, static_cast<double>((std::numeric_limits<T>::max)())));  // of differences, as x/t may overflow
+    row = (row - logits[static_cast<std::size_t>(best)]) / static_cast<T>((std::min)(t_, hottest));  // of differences, as x/t may overflow
   }
 
  private:
+  // Below, always the most probable token; above, all alike: no quotient of logits leaves the range of float.
+  static constexpr double coldest = 1e-30, hottest = 1e30;
+
   double t_;
   kernel::TopRoom room_;
 };

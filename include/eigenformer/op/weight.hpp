@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/core/initialize.hpp"
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/visit.hpp"
@@ -101,7 +102,7 @@ class Weight {
 #endif
     ensure(same, "weight", "elements of ", shape(), " were changed through a view from before pack(): pack again");
   }
-  Index sample() const { return (std::max)(size() / 16, Index{1}); }
+  Index sample() const { return size() / 16 | 1; }  // odd: other columns in other rows
   /// Of every so many-th element.
   std::uint64_t fingerprint(Index step) const {
     std::uint64_t print = 0;
@@ -144,6 +145,7 @@ void pack(Context& ctx, Model& model, const PackConfig& config = {}) {
   std::size_t bytes = 0, at = 0;
   each([&](const auto&, std::size_t own) { bytes += own; });
   if (bytes == 0) return;
+  if (!config.keep_values) require_initialized(model, "pack");
   // Pages that nobody has written to take no memory yet.
   const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(aligned_allocate(bytes)), [](std::byte* data) { aligned_deallocate(data); });
   each([&](auto& weight, std::size_t own) {

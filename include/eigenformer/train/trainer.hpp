@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,24 @@ struct StepReport {
   double learning_rate = 0;
   bool skipped = false;  ///< no tokens, or a gradient that is not finite or whose square is not: nothing was changed
 };
+
+namespace detail {
+
+/// Whether a function's second parameter is a reference, as far as its type tells: of generic ones nothing is known.
+template <class F>
+inline constexpr bool second_by_reference = true;
+template <class R, class C, class First, class Second>
+inline constexpr bool second_by_reference<R (C::*)(First, Second) const> = std::is_reference_v<Second>;
+template <class R, class C, class First, class Second>
+inline constexpr bool second_by_reference<R (C::*)(First, Second)> = std::is_reference_v<Second>;
+
+template <class F>
+constexpr bool takes_reference() {
+  if constexpr (requires { &F::operator(); }) return second_by_reference<decltype(&F::operator())>;
+  else return true;
+}
+
+}  // namespace detail
 
 /// Owns the model and all that is needed to go on exactly where it stopped: visit() lists weights, moments and counters.
 /// Save and load between steps: what was accumulated since the last one is not part of it (see discard()).
@@ -83,6 +102,7 @@ class Trainer {
   /// the callback called backward() itself, all since the last step is discarded.
   template <class F>
   void accumulate(F&& loss) {
+    static_assert(detail::takes_reference<std::remove_cvref_t<F>>(), "the loss takes the model as const Model&: a copy has no gradient");
     const auto busy = begin("accumulate");
     require_initialized(model, "trainer");
     const Random before = random_;
@@ -147,7 +167,7 @@ class Trainer {
     for (const auto* const parts : {&config_.trained, &config_.frozen})
       for (const std::string& part : *parts)
         ensure(std::any_of(names.begin(), names.end(), [&](const std::string& name) { return in_part(name, part); }), "trainer",
-                "there is no weight, nor a part with weights, of the name \"", part, "\"");
+               "there is no weight, nor a part with weights, of the name \"", part, "\"; its parts are ", parts_of(names));
     for (const std::string& name : names) {
       const auto in_any = [&](const std::vector<std::string>& parts) {
         return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) { return in_part(name, part); });
@@ -155,6 +175,17 @@ class Trainer {
       trains_.push_back((config_.trained.empty() || in_any(config_.trained)) && !in_any(config_.frozen));
     }
     ensure(std::find(trains_.begin(), trains_.end(), true) != trains_.end(), "trainer", "all weights are frozen");
+  }
+
+  /// The first parts of dotted names: "embedding, decoder".
+  static std::string parts_of(const std::vector<std::string>& names) {
+    std::string text, last;
+    for (const std::string& name : names)
+      if (const std::string part = name.substr(0, name.find('.')); part != last) {
+        text += (text.empty() ? "" : ", ") + part;
+        last = part;
+      }
+    return text;
   }
 
   /// Frozen weights are constants to the tape, so that their gradients, zero since the beginning, are not computed.

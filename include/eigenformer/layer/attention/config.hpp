@@ -96,9 +96,13 @@ struct AttentionCall {
   std::span<const Index> counts{};  ///< so many tokens of each, which they take up;
   bool filled = false;              ///< or which only look at what they hold (cross-attention)
 
-  /// Tokens of the longest sequence, those of x included.
-  Index longest() const {
-    Index most = 0;
+  /// Tokens of the longest sequence, those of x, `tokens` in all, included.
+  Index longest(Index tokens) const {
+    Index most = 0, sum = 0;
+    for (const Index count : counts) {
+      ensure(count >= 0 && count <= tokens - sum, "attention", "the counts of new tokens do not add up to ", tokens);
+      sum += count;
+    }
     ensure(static_cast<Index>(counts.size()) == caches->sequences(), "attention", "tokens of ", counts.size(), " sequences, but there are caches of ", caches->sequences());
     for (std::size_t s = 0; s < counts.size(); ++s) most = (std::max)(most, caches->length(static_cast<Index>(s)) + (filled ? 0 : counts[s]));
     return most;

@@ -41,7 +41,7 @@ struct TransformerXlAttention : AttentionProjections<T> {
     ensure(call.mask.causal && !call.mask.prefixes, "transformer_xl", "the mask must be causal, without prefixes: there is no r for keys after the query");
     ensure(!call.caches || (!is_given(call.memory) && !call.filled), "transformer_xl", "with a cache, that holds the segments before: there is no memory");
     const auto memory = is_given(call.memory) ? call.memory : x;
-    const Index keys = call.caches ? call.longest() : memory.extent(1), width = x.extent(2), heads = query.weight.extent(0) / head_width;
+    const Index keys = call.caches ? call.longest(x.rows()) : memory.extent(1), width = x.extent(2), heads = query.weight.extent(0) / head_width;
     // Column d of r belongs to distance key − query = d − (keys − 1), so to the sinusoid of keys − 1 − d.
     const View<T, 3> zeros = ctx.arena.allocate<T>(Shape{Index{1}, keys, width});
     std::fill_n(zeros.data(), zeros.size(), T{0});

@@ -24,7 +24,7 @@ struct Relative : NoPosition<T> {
   void attend(Context& ctx, Index batch, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
     positions.validate("relative", batch, tokens);
     ensure(positions.shared() || call.caches, "relative", "explicit positions are not supported: distances are those of tokens");
-    call.bias = op::spread_buckets<T>(ctx, weight, buckets, call.caches ? call.longest() : batch > 0 ? tokens : 0);
+    call.bias = op::spread_buckets<T>(ctx, weight, buckets, call.caches ? call.longest(batch * tokens) : batch > 0 ? tokens : 0);
   }
 };
 
