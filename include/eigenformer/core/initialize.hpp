@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "eigenformer/core/random.hpp"
 #include "eigenformer/core/visit.hpp"
@@ -58,6 +60,33 @@ void require_initialized(const Model& model, std::string_view place) {
       },
       model);
   ensure(!zeros, place, "all weights are zero: call initialize(model, seed), or load them, before the model is used");
+}
+
+/// Fails if a part of a model, by the first of its dotted names, was forgotten: several weights that begin with other values, and
+/// all of them zero, so that none gets a gradient. One alone may be meant to begin so.
+template <class Model>
+void require_parts_initialized(const Model& model, std::string_view place) {
+  std::string part;
+  Index weights = 0;
+  bool zeros = true;
+  const auto finish_part = [&] {
+    ensure(weights < 2 || !zeros, place, "all weights of the part \"", part, "\" are zero: initialize(model.", part, ", seed), or load them");
+  };
+  walk(
+      [&](const std::string& path, const Leaf& leaf, const auto& tensor) {
+        using T = typename std::remove_cvref_t<decltype(tensor)>::Value;
+        if (std::string name = path.substr(0, path.find('.')); name != part) {
+          finish_part();
+          part = std::move(name), weights = 0, zeros = true;
+        }
+        if (leaf.init == Init::zeros || tensor.size() == 0) return;
+        ++weights;
+        if constexpr (requires { tensor.keeps_values(); }) zeros = zeros && tensor.keeps_values();
+        if constexpr (std::is_same_v<T, NoValue>) zeros = false;
+        else zeros = zeros && std::all_of(tensor.data(), tensor.data() + tensor.size(), [](T x) { return x == T{0}; });
+      },
+      model);
+  finish_part();
 }
 
 }  // namespace eigenformer

@@ -105,6 +105,7 @@ class Trainer {
     static_assert(detail::takes_reference<std::remove_cvref_t<F>>(), "the loss takes the model as const Model&: a copy has no gradient");
     const auto busy = begin("accumulate");
     require_initialized(model, "trainer");
+    if (!std::exchange(examined_, true)) require_parts_initialized(model, "trainer");
     const Random before = random_;
     if (!pending_) random_ = {static_cast<std::uint64_t>(counters(1)), static_cast<std::uint32_t>(steps() + 1), 0};
     bool counted = false;
@@ -227,7 +228,7 @@ class Trainer {
   Random random_;
   double loss_ = 0;
   Index tokens_ = 0;
-  bool pending_ = false, busy_ = false;
+  bool pending_ = false, busy_ = false, examined_ = false;
 };
 
 }  // namespace eigenformer
