@@ -68,8 +68,11 @@ TEST(BadInput, CountsOfACache) {
   cache.append(Threads(), keys, keys, good, 1);
   Context ctx;
   EXPECT_EQ(error_of([&] { cache.view(ctx, negative); }), "[kv_cache] cannot have -1 queries");
-  EXPECT_EQ(error_of([&] { (AttentionCall<float>{.caches = &cache, .counts = one}.longest()); }), "[attention] tokens of 1 sequences, but there are caches of 2");
-  EXPECT_EQ((AttentionCall<float>{.caches = &cache, .counts = good}.longest()), 2);
+  EXPECT_EQ(error_of([&] { (AttentionCall<float>{.caches = &cache, .counts = one}.longest(2)); }), "[attention] tokens of 1 sequences, but there are caches of 2");
+  EXPECT_EQ((AttentionCall<float>{.caches = &cache, .counts = good}.longest(2)), 2);
+  for (const auto* counts : {&negative, &more})
+    EXPECT_EQ(error_of([&] { (AttentionCall<float>{.caches = &cache, .counts = *counts}.longest(2)); }), "[attention] the counts of new tokens do not add up to 2");
+  EXPECT_EQ(error_of([&] { cache.view(ctx, more); }), "[kv_cache] cannot have " + std::to_string(more[0]) + " queries");
 }
 
 TEST(BadInput, MemoryOfAnotherWidthOrBatch) {
