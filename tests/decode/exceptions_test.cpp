@@ -5,6 +5,10 @@
 #include <cfenv>
 #include <vector>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "eigenformer/block/pre_norm.hpp"
 #include "eigenformer/core/initialize.hpp"
 #include "eigenformer/decode/beam.hpp"
@@ -24,7 +28,10 @@ class Traps {
  public:
 #ifdef __GLIBC__
   static constexpr bool supported = true;
-  Traps() { std::feclearexcept(FE_ALL_EXCEPT), feenableexcept(trapped); }
+  Traps() {
+    mallopt(M_PERTURB, 0x80);  // new memory holds signalling NaN: nothing computes with what nobody has written
+    std::feclearexcept(FE_ALL_EXCEPT), feenableexcept(trapped);
+  }
   ~Traps() { fedisableexcept(trapped); }
 #else
   static constexpr bool supported = false;

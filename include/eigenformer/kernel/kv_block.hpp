@@ -57,7 +57,8 @@ struct KvBlock {
 
   ConstView<T, 2> value_rows(Index h, Index tokens) const { return {values(h), {tokens, width}, {padded_width(), 1}}; }
 
-  /// Tokens first, first + 1, … of head h: scale·key and value (tokens, E).
+  /// Tokens first, first + 1, … of head h: scale·key and value (tokens, E). Products read whole vectors, so what is beyond in them is 0:
+  /// the memory may hold anything, signalling NaN too.
   void put(Index h, Index first, ConstView<T, 2> key, ConstView<T, 2> value, T scale) const {
     const Index tokens = key.extent(0);
     for (Index i = 0; i < tokens;) {
@@ -67,11 +68,14 @@ struct KvBlock {
         detail::pack_panel_transposed(key.row(i), key.stride(0), whole, width, scale, column, key_stride());
         i += whole;
       } else {
-        for (Index e = 0; e < width; ++e) column[e * key_stride()] = key(i, e) * scale;
+        for (Index e = 0; e < width; ++e) {
+          if (at % Vec<T>::lanes == 0) std::fill_n(column + e * key_stride(), Vec<T>::lanes, T{0});
+          column[e * key_stride()] = key(i, e) * scale;
+        }
         ++i;
       }
     }
-    for (Index i = 0; i < tokens; ++i) std::copy_n(value.row(i), width, value_row(h, first + i));
+    for (Index i = 0; i < tokens; ++i) std::fill_n(std::copy_n(value.row(i), width, value_row(h, first + i)), padded_width() - width, T{0});
   }
 
   /// The first `tokens` of another block.
@@ -79,7 +83,8 @@ struct KvBlock {
     for (Index h = 0; h < heads; ++h) {
       for (Index first = 0; first < tokens; first += Tile<T>::width)
         for (Index e = 0; e < width; ++e)
-          std::copy_n(from.key_column(h, first) + e * from.key_stride(), (std::min)(tokens - first, Tile<T>::width), key_column(h, first) + e * key_stride());
+          std::copy_n(from.key_column(h, first) + e * from.key_stride(),
+                      (std::min)((tokens - first + Vec<T>::lanes - 1) / Vec<T>::lanes * Vec<T>::lanes, Tile<T>::width), key_column(h, first) + e * key_stride());
       std::copy_n(from.values(h), tokens * padded_width(), values(h));
     }
   }
