@@ -301,31 +301,51 @@ EIGENFORMER_INLINE Vec<T> nearest(Vec<T> x) {
 #endif
 }
 
-/// x, but at most `most`, and where x < least some number in between. NaN stays NaN.
-template <class T>
-EIGENFORMER_INLINE Vec<T> bounded(Vec<T> x, T least, T most) {
+/// x, not less than `least` or not more than `most`, unless the functions below mind no ∞. NaN stays NaN.
+template <class V, class T>
+EIGENFORMER_INLINE V bounded_below(V x, [[maybe_unused]] T least) {
 #ifdef __AVX512F__
-  return _mm512_maskz_min_ps(not_less(x, least), Vec<T>(most).packet, x.packet);
+  return x;
 #else
-  return maximum(minimum(x, Vec<T>(most)), Vec<T>(least));
+  return maximum(x, V(least));
+#endif
+}
+template <class V, class T>
+EIGENFORMER_INLINE V bounded_above(V x, [[maybe_unused]] T most) {
+#ifdef __AVX512F__
+  return x;
+#else
+  return minimum(x, V(most));
 #endif
 }
 
-/// x·log₂e, not bounded where exp2_of() needs it not.
+/// a·b, which may be −∞ or ∞.
 template <class T>
-EIGENFORMER_INLINE Vec<T> binary_exponent(Vec<T> x) {
+EIGENFORMER_INLINE Vec<T> product(Vec<T> a, Vec<T> b) {
 #ifdef __AVX512F__
-  return _mm512_mul_round_ps(x.packet, Vec<T>(1.44269504F).packet, quietly);
+  return _mm512_mul_round_ps(a.packet, b.packet, quietly);
 #else
-  return maximum(x, Vec<T>(-87.34F)) * Vec<T>(1.44269504F);
+  return a * b;
 #endif
 }
 
-/// x − n for the nearest integer n; any number where x < −126.
+/// x − n·ln 2 (Cody and Waite 1980); any number where x < least.
+template <class T>
+EIGENFORMER_INLINE Vec<T> remainder(Vec<T> x, Vec<T> n, [[maybe_unused]] T least) {
+  const Vec<T> high(-0.693359375F), low(2.12194440e-4F);
+#ifdef __AVX512F__
+  const __mmask16 counts = not_less(x, least);
+  return _mm512_maskz_fmadd_ps(counts, n.packet, low.packet, _mm512_maskz_fmadd_ps(counts, n.packet, high.packet, x.packet));
+#else
+  return fma(n, low, fma(n, high, x));
+#endif
+}
+
+/// x − n for the nearest integer n; NaN for −∞.
 template <class T>
 EIGENFORMER_INLINE Vec<T> fraction(Vec<T> x, Vec<T> n) {
 #ifdef __AVX512F__
-  return _mm512_maskz_sub_ps(not_less(x, -126.0F), x.packet, n.packet);
+  return _mm512_sub_round_ps(x.packet, n.packet, quietly);
 #else
   return x - n;
 #endif
@@ -362,12 +382,12 @@ EIGENFORMER_INLINE Lot<T> nearest(const Lot<T>& x) {
   return Lot<T>::each([](auto part) EIGENFORMER_INLINE_LAMBDA { return nearest(part); }, x);
 }
 template <class T>
-EIGENFORMER_INLINE Lot<T> bounded(const Lot<T>& x, T least, T most) {
-  return Lot<T>::each([=](auto part) EIGENFORMER_INLINE_LAMBDA { return bounded(part, least, most); }, x);
+EIGENFORMER_INLINE Lot<T> product(const Lot<T>& a, const Lot<T>& b) {
+  return Lot<T>::each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return product(x, y); }, a, b);
 }
 template <class T>
-EIGENFORMER_INLINE Lot<T> binary_exponent(const Lot<T>& x) {
-  return Lot<T>::each([](auto part) EIGENFORMER_INLINE_LAMBDA { return binary_exponent(part); }, x);
+EIGENFORMER_INLINE Lot<T> remainder(const Lot<T>& x, const Lot<T>& n, T least) {
+  return Lot<T>::each([=](auto y, auto m) EIGENFORMER_INLINE_LAMBDA { return remainder(y, m, least); }, x, n);
 }
 template <class T>
 EIGENFORMER_INLINE Lot<T> fraction(const Lot<T>& x, const Lot<T>& n) {
@@ -391,7 +411,7 @@ EIGENFORMER_INLINE V polynomial(V x, std::initializer_list<float> coefficients) 
   return sum;
 }
 
-/// 2ˣ for x ≤ 127. What is far below −126 may have to be bounded before.
+/// 2ˣ for x ≤ 127 that is bounded_below().
 template <class V>
 EIGENFORMER_INLINE V exp2_of(V x) {
   // x = n + r with |r| ≤ ½; 2ʳ by a minimax polynomial (relative error 1.9e-9).
@@ -418,7 +438,7 @@ EIGENFORMER_INLINE V limited(V x, T least, T most, F&& f) {
 template <class V>
 EIGENFORMER_INLINE V exp2(V x) {
   using T = typename V::Scalar;
-  if constexpr (detail::vectorized<V>) return detail::exp2_of(maximum(x, V(-127.0F)));
+  if constexpr (detail::vectorized<V>) return detail::exp2_of(detail::bounded_below(x, -127.0F));
   else return detail::limited(x, T{-126}, (std::nextafter)(T{std::numeric_limits<T>::max_exponent}, T{0}), [](T value) { return std::exp2(value); });
 }
 
@@ -429,10 +449,9 @@ EIGENFORMER_INLINE V exp(V x) {
   using T = typename V::Scalar;
   constexpr float least = -87.33654F, most = 88.722835F;
   if constexpr (detail::vectorized<V>) {
-    // x = n·ln 2 + r (Cody and Waite 1980), eʳ by a minimax polynomial (relative error 1.9e-9).
-    const V within = detail::bounded(x, least, 88.8F), n = detail::nearest(within * V(1.44269504F));
-    const V r = fma(n, V(2.12194440e-4F), fma(n, V(-0.693359375F), within));
-    const V power = detail::polynomial(r, {1.3836846e-3F, 8.3748158e-3F, 4.1668226e-2F, 1.6666420e-1F, 4.9999992e-1F, 1.0F, 1.0F});
+    // x = n·ln 2 + r, eʳ by a minimax polynomial (relative error 1.9e-9).
+    const V within = detail::bounded_below(minimum(x, V(88.8F)), least), n = detail::nearest(detail::product(within, V(1.44269504F)));
+    const V power = detail::polynomial(detail::remainder(within, n, least), {1.3836846e-3F, 8.3748158e-3F, 4.1668226e-2F, 1.6666420e-1F, 4.9999992e-1F, 1.0F, 1.0F});
     return detail::scaled(power, n, x, least, most);
   } else {
     return detail::limited(x, T{least}, std::is_same_v<T, float> ? T{most} : T(709.782712893384), [](T value) { return std::exp(value); });
@@ -442,7 +461,7 @@ EIGENFORMER_INLINE V exp(V x) {
 /// eˣ for x ≤ 0, quicker than exp(): in float the relative error is at most 2e-7 + 2⁻²³·|x|. Exactly 0 for x < −87.34, and so for −∞.
 template <class V>
 EIGENFORMER_INLINE V exp_of_negative(V x) {
-  if constexpr (detail::vectorized<V>) return detail::exp2_of(detail::binary_exponent(x));
+  if constexpr (detail::vectorized<V>) return detail::exp2_of(detail::product(detail::bounded_below(x, -87.34F), V(1.44269504F)));
   else return exp(x);
 }
 
@@ -492,7 +511,8 @@ EIGENFORMER_INLINE Normal<V> normal(V x) {
   using T = typename V::Scalar;
   if constexpr (detail::vectorized<V>) {
     // Φ(−t) = e^(−t²/2)·u·P(u) with u = 1/(1 + 0.3 t), as Abramowitz and Stegun 26.2.17, but of degree 9 (relative error 8.8e-8).
-    const V t = minimum(absolute(x), V(13.25F)), u = V(1.0F) / fma(t, V(0.3F), V(1.0F)), power = detail::exp2_of(t * t * V(-0.72134752F));
+    const V t = detail::bounded_above(absolute(x), 13.25F), u = V(1.0F) / fma(t, V(0.3F), V(1.0F));
+    const V power = detail::exp2_of(detail::product(detail::product(t, t), V(-0.72134752F)));
     const V tail = power * u * detail::polynomial(u, {4.4817344e-3F, 1.5426811e-2F, -1.1858739e-1F, 1.6587328e-1F, -2.8249583e-2F,
                                                       1.1878106e-1F, 1.0215631e-1F, 1.2047395e-1F, 1.1964387e-1F});
     return {power * V(0.39894228F), choose_less(x, V(0.0F), tail, V(1.0F) - tail)};
