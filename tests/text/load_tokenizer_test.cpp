@@ -190,7 +190,7 @@ TEST_F(VocabularyAndMergesTest, WordsOfTheClass) {
 
 TEST_F(VocabularyAndMergesTest, TokenizerJsonTakesAddedPiecesAndGoesBeforeAddBosToken) {
   auto json = tokenizer_json({{"a", "b"}});
-  json["added_tokens"] = {added_token(257, "<s>", false)};
+  json["added_tokens"] = nlohmann::json::array({added_token(257, "<s>", false)});
   replace_file(folder / "tokenizer.json", json.dump());
   replace_file(folder / "tokenizer_config.json",
                R"({"add_bos_token":true,"bos_token":"<s>","pad_token":"[PAD]","additional_special_tokens":["<t>"]})");
