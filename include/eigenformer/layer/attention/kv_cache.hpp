@@ -142,7 +142,8 @@ class KvCache {
   template <Index Width = kernel::Tile<T>::width>
   ConstView<typename kernel::CachedAttentionInputs<T>::Sequence, 1> view(Context& ctx, std::span<const Index> counts) const {
     ensure(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "queries of ", counts.size(), " sequences, but there are ", sequences());
-    for (const Index count : counts) ensure(count >= 0 && count <= largest_extent, "kv_cache", "cannot have ", count, " queries");
+    Index room = largest_extent;
+    for (const Index count : counts) ensure(count >= 0 && count <= room, "kv_cache", "cannot have ", count, " queries"), room -= count;
     check_width<Width>();
     const auto list = ctx.arena.allocate<typename kernel::CachedAttentionInputs<T>::Sequence>(Shape{sequences()});
     Index first = 0;
