@@ -144,8 +144,8 @@ void time_forward(Context& ctx, const PaperTransformer& model, ConstView<Id, 2> 
     ctx.reset();
   }
   const double operations = flops(model, ids.extent(0), ids.extent(1)) * 1e-9;
-  std::printf("  %.1f ms for %.1f GFLOP on %d threads: %.1f GFLOP/s (best of 5)\n", best * 1e3, operations, ctx.threads.count(),
-              operations / best);
+  std::printf("  %.1f ms for %.1f GFLOP on %d threads: %.1f GFLOP/s (best of 5)\n", best * 1e3, operations,
+              ctx.threads.count(), operations / best);
 }
 
 void show(const Options& options, const char* name, EncoderDecoderConfig (*config)(Index), double published) {
@@ -182,12 +182,22 @@ void show(const Options& options, const char* name, EncoderDecoderConfig (*confi
 int run(int argc, char** argv) {
   Options options;
   std::string model = "both";
-  CLI::App app("The two models of \"Attention is all you need\": parameters, the shape of everything on the way, speed.", "configs");
+  CLI::App app(
+      "The two models of \"Attention is all you need\": parameters, the shape of everything on the way, speed.",
+      "configs");
   app.set_version_flag("--version", example::version());
-  app.add_option("model", model, "base, big or both")->check(CLI::IsMember({"base", "big", "both"}))->capture_default_str();
-  app.add_option("--batch", options.batch, "Sequences")->check(CLI::Range(Index{1}, Index{4096}))->capture_default_str();
-  app.add_option("--length", options.length, "Tokens of each")->check(CLI::Range(Index{1}, Index{4096}))->capture_default_str();
-  app.add_option("--vocabulary", options.vocabulary, "Tokens there are")->check(CLI::Range(Index{1}, Index{1'000'000}))->capture_default_str();
+  app.add_option("model", model, "base, big or both")
+      ->check(CLI::IsMember({"base", "big", "both"}))
+      ->capture_default_str();
+  app.add_option("--batch", options.batch, "Sequences")
+      ->check(CLI::Range(Index{1}, Index{4096}))
+      ->capture_default_str();
+  app.add_option("--length", options.length, "Tokens of each")
+      ->check(CLI::Range(Index{1}, Index{4096}))
+      ->capture_default_str();
+  app.add_option("--vocabulary", options.vocabulary, "Tokens there are")
+      ->check(CLI::Range(Index{1}, Index{1'000'000}))
+      ->capture_default_str();
   app.add_option("--threads", options.threads, "Threads; 0: all")->check(CLI::Range(0, 1024))->capture_default_str();
   try {
     app.parse(argc, argv);
@@ -197,7 +207,8 @@ int run(int argc, char** argv) {
   if (model != "big") show(options, "base", paper_base, 65e6);
   if (model != "base") show(options, "big", paper_big, 213e6);
   if (model == "both")
-    std::printf("\nThe paper's \"about 37000\" lies between what its two counts imply; no single vocabulary gives both.\n");
+    std::printf(
+        "\nThe paper's \"about 37000\" lies between what its two counts imply; no single vocabulary gives both.\n");
   return 0;
 }
 

@@ -1,5 +1,5 @@
-// How to bring your own norm, scores and block: everything below up to the line is what you would write. Then its derivative is
-// checked against differences, and it learns to continue periodic sequences.
+// How to bring your own norm, scores and block: everything below up to the line is what you would write. Then its
+// derivative is checked against differences, and it learns to continue periodic sequences.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -15,8 +15,9 @@ using namespace eigenformer;
 /// An op of your own: y = x/m by row, m = (mean of x⁴ + ε)^¼. Its derivative: dx = (dy − y³·mean(dy∘y))/m.
 template <class T>
 ConstView<T, 3> power_norm(Context& ctx, ConstView<T, 3> x, T epsilon) {
-  const View<T, 3> y = ctx.output<T>(x.shape());                          // the memory of a result, known to the tape
-  const View<T, 2> m = ctx.arena.allocate<T>(Shape{x.rows(), Index{1}});  // what the derivative needs besides; lives as long
+  const View<T, 3> y = ctx.output<T>(x.shape());  // the memory of a result, known to the tape
+  const View<T, 2> m =
+      ctx.arena.allocate<T>(Shape{x.rows(), Index{1}});  // what the derivative needs besides; lives as long
   m.matrix() = (x.matrix().array().square().square().rowwise().mean() + epsilon).sqrt().sqrt();
   y.matrix() = x.matrix().array().colwise() / m.matrix().col(0).array();
   ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {  // holds views and numbers only
@@ -30,7 +31,8 @@ ConstView<T, 3> power_norm(Context& ctx, ConstView<T, 3> x, T epsilon) {
   return y;
 }
 
-/// A norm: a Config that begins with the width, weights that visit() lists, and a call; library ops may follow your own.
+/// A norm: a Config that begins with the width, weights that visit() lists, and a call; library ops may follow your
+/// own.
 template <Real T>
 struct PowerNorm {
   struct Config {
@@ -47,8 +49,8 @@ struct PowerNorm {
   }
 };
 
-/// Scores that fade with distance: s/(1 + rate·|distance|). One type is the layer's part (bind) and the kernel's (row), whose
-/// function of scores s of keys first + j, … takes vectors and several at once.
+/// Scores that fade with distance: s/(1 + rate·|distance|). One type is the layer's part (bind) and the kernel's (row),
+/// whose function of scores s of keys first + j, … takes vectors and several at once.
 template <Real T>
 struct FadingScores {
   struct Row {
@@ -67,7 +69,8 @@ struct FadingScores {
   Row row(const kernel::ScoreRow& at, Index first, Index) const { return {rate, static_cast<T>(first - at.position)}; }
 };
 
-/// A block: half a feed-forward network, attention, the other half (Lu et al. 2019), each after a norm within a residual.
+/// A block: half a feed-forward network, attention, the other half (Lu et al. 2019), each after a norm within a
+/// residual.
 template <Real T_>
 struct Macaron {
   using T = T_;
@@ -79,8 +82,8 @@ struct Macaron {
   PreNorm<T, Norm> before_residual, attention_residual, after_residual;
 
   explicit Macaron(const BlockConfig& config)
-      : before(config.feed_forward<Mlp<T>>()), after(before), attention(config.attention()), before_residual(config.residual()),
-        attention_residual(config.residual()), after_residual(config.residual()) {}
+      : before(config.feed_forward<Mlp<T>>()), after(before), attention(config.attention()),
+        before_residual(config.residual()), attention_residual(config.residual()), after_residual(config.residual()) {}
   static void visit(auto&& f, auto&... m) {
     f("before", m.before...);
     f("after", m.after...);
@@ -101,7 +104,8 @@ using Mine = LanguageModel<Macaron<T>, Rotary<T>>;
 
 // ---------------------------------------------------------------------------------------------------------------------------------
 
-/// Sequences that repeat themselves after 2…8 tokens. The first period cannot be known and is no target; when it ends must be guessed.
+/// Sequences that repeat themselves after 2…8 tokens. The first period cannot be known and is no target; when it ends
+/// must be guessed.
 struct Batch {
   Tensor<Id, 2> ids, targets;
 
@@ -110,7 +114,8 @@ struct Batch {
     for (Index b = 0; b < sequences; ++b) {
       const Index period = 2 + random.below(7);
       const auto token = [&](Index n) -> Id& { return ids(b, n); };
-      for (Index n = 0; n < tokens; ++n) token(n) = n < period ? static_cast<Id>(random.below(vocabulary)) : token(n - period);
+      for (Index n = 0; n < tokens; ++n)
+        token(n) = n < period ? static_cast<Id>(random.below(vocabulary)) : token(n - period);
       for (Index n = 0; n < tokens; ++n) targets(b, n) = n + 1 < period ? -100 : token((n + 1) % period);
     }
   }
@@ -142,7 +147,8 @@ double check_derivative() {
   double largest = 0;
   walk(
       [&](const Leaf&, auto& weight, const auto& slope) {
-        const double floor = 1e-3 * slope.view().flat().matrix().cwiseAbs().maxCoeff();  // below it, differences are mostly rounding
+        const double floor =
+            1e-3 * slope.view().flat().matrix().cwiseAbs().maxCoeff();  // below it, differences are mostly rounding
         for (Index i = 0; i < weight.size(); ++i) {
           double& w = weight.data()[i];
           const double centre = w, step = 1e-5;
@@ -156,7 +162,8 @@ double check_derivative() {
         }
       },
       model, gradient);
-  std::printf("%lld weights: the derivative and differences differ by %.1e at most, relatively\n", static_cast<long long>(parameter_count(model)), largest);
+  std::printf("%lld weights: the derivative and differences differ by %.1e at most, relatively\n",
+              static_cast<long long>(parameter_count(model)), largest);
   return largest;
 }
 
@@ -164,7 +171,8 @@ int main() {
   const double error = check_derivative();
 
   constexpr Index vocabulary = 16, tokens = 32, steps = 300;
-  Mine<float> model({.vocabulary = vocabulary, .layers = 2, .block = {.width = 64, .hidden = 128, .heads = 4, .dropout = 0}});
+  Mine<float> model(
+      {.vocabulary = vocabulary, .layers = 2, .block = {.width = 64, .hidden = 128, .heads = 4, .dropout = 0}});
   initialize(model, 1);
   Trainer trainer(std::move(model), {.learning_rate = ConstantRate{3e-3}, .clip = 1.0});
   RandomSequence random(3);

@@ -3,7 +3,10 @@
 
 int main() {
   using namespace eigenformer;
-  PaperTransformer model({.source_vocabulary = 100, .target_vocabulary = 100, .encoder_layers = 1, .decoder_layers = 1,
+  PaperTransformer model({.source_vocabulary = 100,
+                          .target_vocabulary = 100,
+                          .encoder_layers = 1,
+                          .decoder_layers = 1,
                           .block = {.width = 32, .hidden = 64, .heads = 4}});
   initialize(model, 1);
   Trainer trainer(std::move(model), {.learning_rate = ConstantRate{1e-3}});

@@ -1,9 +1,11 @@
-// Attention of 8 heads, forward and backward. A backward pass counts as 2.5 forward ones, causal as half, a window as what it sees.
+// Attention of 8 heads, forward and backward. A backward pass counts as 2.5 forward ones, causal as half, a window as
+// what it sees.
+#include "eigenformer/kernel/attention.hpp"
+
 #include <cmath>
 
 #include "../support/machine.hpp"
 #include "eigenformer/core/arena.hpp"
-#include "eigenformer/kernel/attention.hpp"
 
 namespace eigenformer::bench {
 namespace {
@@ -18,13 +20,17 @@ struct Problem {
   Arena arena;
 
   Problem(Index head_width, Index tokens, int threads, Mask mask, kernel::Dropout dropout)
-      : query(normal(Shape{Index{1}, tokens, heads, head_width}, 1)), key(normal(query.shape(), 2)), value(normal(query.shape(), 3)),
-        slope(normal(query.shape(), 4)), output(query.shape()), dquery(query.shape()), dkey(query.shape()), dvalue(query.shape()),
-        rows(Shape{Index{1}, heads, tokens}), in{query, key, value, 1 / std::sqrt(static_cast<float>(head_width)), mask, dropout}, pool(threads) {}
+      : query(normal(Shape{Index{1}, tokens, heads, head_width}, 1)), key(normal(query.shape(), 2)),
+        value(normal(query.shape(), 3)), slope(normal(query.shape(), 4)), output(query.shape()), dquery(query.shape()),
+        dkey(query.shape()), dvalue(query.shape()),
+        rows(Shape{Index{1}, heads, tokens}), in{query, key,    value, 1 / std::sqrt(static_cast<float>(head_width)),
+                                                 mask,  dropout},
+        pool(threads) {}
 
   void forward(const auto& score) { kernel::attention_forward<float>(pool, arena, in, output, rows, score); }
   void backward(const auto& score) {
-    kernel::attention_backward<float>(pool, arena, in, output, rows, slope, {dquery, false}, {dkey, false}, {dvalue, false}, score);
+    kernel::attention_backward<float>(pool, arena, in, output, rows, slope, {dquery, false}, {dkey, false},
+                                      {dvalue, false}, score);
   }
 };
 
@@ -43,10 +49,12 @@ void add_attention(const std::string& name, bool backward, Mask mask, double dro
   for (const int threads : {1, 2})
     for (const Index head_width : {64, 128})
       for (const Index tokens : {128, 512, 1024, 2048, 4096}) {
-        const std::string full = (backward ? "attention_backward" : "attention_forward") + name + "/E:" + std::to_string(head_width) + "/N:" + std::to_string(tokens);
+        const std::string full = (backward ? "attention_backward" : "attention_forward") + name +
+                                 "/E:" + std::to_string(head_width) + "/N:" + std::to_string(tokens);
         add(on_threads(full, threads), [=](benchmark::State& state) {
           Random random{1};
-          Problem problem(head_width, tokens, threads, mask, dropout > 0 ? kernel::Dropout{RandomSite(random), dropout} : kernel::Dropout{});
+          Problem problem(head_width, tokens, threads, mask,
+                          dropout > 0 ? kernel::Dropout{RandomSite(random), dropout} : kernel::Dropout{});
           const auto score = make_score(tokens);
           problem.forward(score.get());
           const double flops = (backward ? 2.5 : 1) * 4 * static_cast<double>(heads * head_width) * pairs(mask, tokens);
@@ -69,7 +77,9 @@ struct T5 {
   Tensor<float, 4> bias;
   mutable Tensor<float, 4> gradient{bias.shape()};
   bool learned;
-  kernel::DistanceScore<float> get() const { return {bias, bias.extent(3) / 2, {learned ? gradient.view() : View<float, 4>(), true}}; }
+  kernel::DistanceScore<float> get() const {
+    return {bias, bias.extent(3) / 2, {learned ? gradient.view() : View<float, 4>(), true}};
+  }
 };
 struct Additive {
   Tensor<float, 4> bias;
@@ -84,8 +94,12 @@ struct Capped {
 const int registered = [] {
   const auto plain = [](Index) { return Plain{}; };
   const auto alibi = [](Index) { return Alibi{}; };
-  const auto t5 = [](bool learned) { return [=](Index n) { return T5{.bias = normal(Shape{Index{1}, heads, Index{1}, 2 * n - 1}), .learned = learned}; }; };
-  const auto additive = [](bool learned) { return [=](Index n) { return Additive{.bias = normal(Shape{Index{1}, Index{1}, n, n}), .learned = learned}; }; };
+  const auto t5 = [](bool learned) {
+    return [=](Index n) { return T5{.bias = normal(Shape{Index{1}, heads, Index{1}, 2 * n - 1}), .learned = learned}; };
+  };
+  const auto additive = [](bool learned) {
+    return [=](Index n) { return Additive{.bias = normal(Shape{Index{1}, Index{1}, n, n}), .learned = learned}; };
+  };
   const auto capped = [](Index) { return Capped{}; };
   add_attention("", false, {}, 0, plain);
   add_attention("_causal", false, {.causal = true}, 0, plain);

@@ -1,5 +1,5 @@
-// Products with a weight, by M rows: packed ahead, with what follows at their end, packed per call, the two derivatives; and
-// whole feed-forward networks.
+// Products with a weight, by M rows: packed ahead, with what follows at their end, packed per call, the two
+// derivatives; and whole feed-forward networks.
 #include "../support/machine.hpp"
 #include "eigenformer/core/arena.hpp"
 #include "eigenformer/kernel/feed_forward.hpp"
@@ -9,7 +9,8 @@ namespace eigenformer::bench {
 namespace {
 
 std::string sized(const std::string& name, Index in, Index out, Index rows, int threads) {
-  return on_threads(name + "/" + std::to_string(in) + "x" + std::to_string(out) + "/M:" + std::to_string(rows), threads);
+  return on_threads(name + "/" + std::to_string(in) + "x" + std::to_string(out) + "/M:" + std::to_string(rows),
+                    threads);
 }
 
 /// work(pool, arena, x, weight, bias) prepares and returns what is to be timed.
@@ -20,89 +21,115 @@ void add_product(const std::string& name, Index in, Index out, Index rows, int t
     Arena arena;
     const auto x = normal(Shape{rows, in}), weight = normal(Shape{out, in});
     const auto bias = normal(Shape{out});
-    work([&](auto&& f) { run_flops(state, 2.0 * static_cast<double>(rows * in * out), threads, f); }, pool, arena, x, weight, bias);
+    work([&](auto&& f) { run_flops(state, 2.0 * static_cast<double>(rows * in * out), threads, f); }, pool, arena, x,
+         weight, bias);
   });
 }
 
 kernel::Panels<float> packed(const Threads& pool, Arena& arena, ConstView<float, 2> weight) {
-  return kernel::pack_panels_transposed<float>(pool, weight, arena.allocate<float>(kernel::Panels<float>::size(weight.extent(1), weight.extent(0))));
+  return kernel::pack_panels_transposed<float>(
+      pool, weight, arena.allocate<float>(kernel::Panels<float>::size(weight.extent(1), weight.extent(0))));
 }
 
 void add_linear(Index in, Index out, int threads) {
   for (const Index rows : {8, 64, 256, 1024}) {
-    add_product("linear_packed", in, out, rows, threads, [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
-      const auto panels = packed(pool, arena, weight);
-      Tensor<float, 2> y(Shape{x.extent(0), weight.extent(0)});
-      timed([&] { kernel::linear_forward<float>(pool, arena, x, weight, bias, y, panels); });
-    });
-    add_product("linear_epilogue_gelu", in, out, rows, threads, [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
-      const auto panels = packed(pool, arena, weight);
-      Tensor<float, 2> y(Shape{x.extent(0), weight.extent(0)});
-      timed([&] { kernel::linear_forward_then<float>(pool, arena, x, weight, panels, y, kernel::ActivatedBias<Gelu, float>{bias.data()}); });
-    });
-    add_product("linear_epilogue_relu_residual", in, out, rows, threads, [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
-      const auto panels = packed(pool, arena, weight);
-      const auto residual = normal(Shape{x.extent(0), weight.extent(0)});
-      Tensor<float, 2> y(residual.shape());
-      timed([&] { kernel::linear_forward_then<float>(pool, arena, x, weight, panels, y, kernel::ActivatedBias<Relu, float>{bias.data(), {}, residual}); });
-    });
+    add_product("linear_packed", in, out, rows, threads,
+                [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
+                  const auto panels = packed(pool, arena, weight);
+                  Tensor<float, 2> y(Shape{x.extent(0), weight.extent(0)});
+                  timed([&] { kernel::linear_forward<float>(pool, arena, x, weight, bias, y, panels); });
+                });
+    add_product("linear_epilogue_gelu", in, out, rows, threads,
+                [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
+                  const auto panels = packed(pool, arena, weight);
+                  Tensor<float, 2> y(Shape{x.extent(0), weight.extent(0)});
+                  timed([&] {
+                    kernel::linear_forward_then<float>(pool, arena, x, weight, panels, y,
+                                                       kernel::ActivatedBias<Gelu, float>{bias.data()});
+                  });
+                });
+    add_product("linear_epilogue_relu_residual", in, out, rows, threads,
+                [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
+                  const auto panels = packed(pool, arena, weight);
+                  const auto residual = normal(Shape{x.extent(0), weight.extent(0)});
+                  Tensor<float, 2> y(residual.shape());
+                  timed([&] {
+                    kernel::linear_forward_then<float>(pool, arena, x, weight, panels, y,
+                                                       kernel::ActivatedBias<Relu, float>{bias.data(), {}, residual});
+                  });
+                });
   }
   for (const Index rows : {256, 1024}) {
-    add_product("linear_per_call", in, out, rows, threads, [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
-      Tensor<float, 2> y(Shape{x.extent(0), weight.extent(0)});
-      timed([&] { kernel::linear_forward<float>(pool, arena, x, weight, bias, y); });
-    });
-    add_product("linear_backward_input", in, out, rows, threads, [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto&) {
-      const auto dy = normal(Shape{x.extent(0), weight.extent(0)});
-      Tensor<float, 2> dx(x.shape());
-      timed([&] { kernel::linear_backward_input<float>(pool, arena, dy, weight, {dx, false}); });
-    });
-    add_product("linear_backward_weight", in, out, rows, threads, [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
-      const auto dy = normal(Shape{x.extent(0), weight.extent(0)});
-      Tensor<float, 2> dweight(weight.shape());
-      Tensor<float, 1> dbias(bias.shape());
-      timed([&] { kernel::linear_backward_weight<float>(pool, arena, dy, x, {dweight, false}, {dbias, false}); });
-    });
+    add_product("linear_per_call", in, out, rows, threads,
+                [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
+                  Tensor<float, 2> y(Shape{x.extent(0), weight.extent(0)});
+                  timed([&] { kernel::linear_forward<float>(pool, arena, x, weight, bias, y); });
+                });
+    add_product("linear_backward_input", in, out, rows, threads,
+                [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto&) {
+                  const auto dy = normal(Shape{x.extent(0), weight.extent(0)});
+                  Tensor<float, 2> dx(x.shape());
+                  timed([&] { kernel::linear_backward_input<float>(pool, arena, dy, weight, {dx, false}); });
+                });
+    add_product(
+        "linear_backward_weight", in, out, rows, threads,
+        [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
+          const auto dy = normal(Shape{x.extent(0), weight.extent(0)});
+          Tensor<float, 2> dweight(weight.shape());
+          Tensor<float, 1> dbias(bias.shape());
+          timed([&] { kernel::linear_backward_weight<float>(pool, arena, dy, x, {dweight, false}, {dbias, false}); });
+        });
   }
 }
 
 template <class Run>
-void add_feed_forward(const std::string& name, Index width, Index hidden, Index rows, int threads, double products, Run run) {
+void add_feed_forward(const std::string& name, Index width, Index hidden, Index rows, int threads, double products,
+                      Run run) {
   add(sized(name, width, hidden, rows, threads), [=](benchmark::State& state) {
     const Threads pool(threads);
     Arena arena;
-    const auto x = normal(Shape{rows, width}), gate = normal(Shape{hidden, width}, 2), up = normal(Shape{hidden, width}, 3), down = normal(Shape{width, hidden}, 4);
+    const auto x = normal(Shape{rows, width}), gate = normal(Shape{hidden, width}, 2),
+               up = normal(Shape{hidden, width}, 3), down = normal(Shape{width, hidden}, 4);
     const auto up_bias = normal(Shape{hidden}), down_bias = normal(Shape{width});
     Tensor<float, 2> y(x.shape());
-    const kernel::LinearMap<float> g{gate, {}, packed(pool, arena, gate)}, u{up, up_bias, packed(pool, arena, up)}, d{down, down_bias, packed(pool, arena, down)};
-    run_flops(state, products * 2.0 * static_cast<double>(rows * width * hidden), threads, [&] { run(pool, arena, x, g, u, d, y); });
+    const kernel::LinearMap<float> g{gate, {}, packed(pool, arena, gate)}, u{up, up_bias, packed(pool, arena, up)},
+        d{down, down_bias, packed(pool, arena, down)};
+    run_flops(state, products * 2.0 * static_cast<double>(rows * width * hidden), threads,
+              [&] { run(pool, arena, x, g, u, d, y); });
   });
 }
 
 const int registered = [] {
   for (const int threads : {1, 2}) {
-    for (const auto& [in, out] : {std::pair<Index, Index>{512, 512}, {512, 2048}, {2048, 512}, {1024, 4096}, {4096, 1024}}) add_linear(in, out, threads);
+    for (const auto& [in, out] :
+         {std::pair<Index, Index>{512, 512}, {512, 2048}, {2048, 512}, {1024, 4096}, {4096, 1024}})
+      add_linear(in, out, threads);
     for (const Index rows : {64, 256, 1024}) {
-      add_feed_forward("ffn", 512, 2048, rows, threads, 2, [](auto& pool, auto& arena, auto& x, auto&, auto& up, auto& down, auto& y) {
-        kernel::mlp_forward<Relu, float>(pool, arena, x, up, down, {}, y);
-      });
-      add_feed_forward("ffn_gelu", 512, 2048, rows, threads, 2, [](auto& pool, auto& arena, auto& x, auto&, auto& up, auto& down, auto& y) {
-        kernel::mlp_forward<Gelu, float>(pool, arena, x, up, down, {}, y);
-      });
-      add_feed_forward("ffn_swiglu", 512, 1408, rows, threads, 3, [](auto& pool, auto& arena, auto& x, auto& gate, auto& up, auto& down, auto& y) {
-        kernel::gated_mlp_forward<Silu, float>(pool, arena, x, gate, up, down, {}, {}, y);
-      });
+      add_feed_forward("ffn", 512, 2048, rows, threads, 2,
+                       [](auto& pool, auto& arena, auto& x, auto&, auto& up, auto& down, auto& y) {
+                         kernel::mlp_forward<Relu, float>(pool, arena, x, up, down, {}, y);
+                       });
+      add_feed_forward("ffn_gelu", 512, 2048, rows, threads, 2,
+                       [](auto& pool, auto& arena, auto& x, auto&, auto& up, auto& down, auto& y) {
+                         kernel::mlp_forward<Gelu, float>(pool, arena, x, up, down, {}, y);
+                       });
+      add_feed_forward("ffn_swiglu", 512, 1408, rows, threads, 3,
+                       [](auto& pool, auto& arena, auto& x, auto& gate, auto& up, auto& down, auto& y) {
+                         kernel::gated_mlp_forward<Silu, float>(pool, arena, x, gate, up, down, {}, {}, y);
+                       });
     }
     for (const bool plain : {false, true})
-      add(on_threads(plain ? "linear_row_plain/4096x16384" : "linear_row/4096x16384", threads), [=](benchmark::State& state) {
-        const Threads pool(threads);
-        Arena arena;
-        const auto x = normal(Shape{1, 4096}), weight = normal(Shape{16384, 4096});
-        const auto panels = plain ? kernel::Panels<float>() : packed(pool, arena, weight);
-        Tensor<float, 2> y(Shape{1, 16384});
-        run_bytes(state, 4096.0 * 16384 * sizeof(float), [&] { return read_bandwidth(threads); },
-                  [&] { kernel::linear_forward<float>(pool, arena, x, weight, ConstView<float, 1>(), y, panels); });
-      });
+      add(on_threads(plain ? "linear_row_plain/4096x16384" : "linear_row/4096x16384", threads),
+          [=](benchmark::State& state) {
+            const Threads pool(threads);
+            Arena arena;
+            const auto x = normal(Shape{1, 4096}), weight = normal(Shape{16384, 4096});
+            const auto panels = plain ? kernel::Panels<float>() : packed(pool, arena, weight);
+            Tensor<float, 2> y(Shape{1, 16384});
+            run_bytes(
+                state, 4096.0 * 16384 * sizeof(float), [&] { return read_bandwidth(threads); },
+                [&] { kernel::linear_forward<float>(pool, arena, x, weight, ConstView<float, 1>(), y, panels); });
+          });
   }
   return 0;
 }();

@@ -15,8 +15,12 @@ constexpr Index width = 512, hidden = 2048, gated = 1408;
 struct Work {
   double batch, tokens;
 
-  double products(double count, Index in, Index out) const { return count * 2 * batch * tokens * static_cast<double>(in * out); }
-  double mixing() const { return 4 * batch * tokens * tokens * static_cast<double>(width); }  // scores, then the mix of values
+  double products(double count, Index in, Index out) const {
+    return count * 2 * batch * tokens * static_cast<double>(in * out);
+  }
+  double mixing() const {
+    return 4 * batch * tokens * tokens * static_cast<double>(width);
+  }  // scores, then the mix of values
   double attention() const { return products(4, width, width) + mixing(); }
   double mlp() const { return products(2, width, hidden); }
   double swiglu() const { return products(3, width, gated); }
@@ -55,7 +59,8 @@ const int registered = [] {
   add_layer<Mlp<float>>("mlp", MlpConfig{.width = width, .hidden = hidden}, &Work::mlp, call);
   add_layer<SwiGlu<float>>("swiglu", GatedMlpConfig{.width = width, .hidden = gated}, &Work::swiglu, call);
   add_layer<EncoderBlock<>>("encoder_block", BlockConfig{.width = width, .hidden = hidden}, &Work::encoder_block, call);
-  add_layer<DecoderBlock<>>("decoder_block", BlockConfig{.width = width, .hidden = hidden}, &Work::decoder_block, with_memory);
+  add_layer<DecoderBlock<>>("decoder_block", BlockConfig{.width = width, .hidden = hidden}, &Work::decoder_block,
+                            with_memory);
   return 0;
 }();
 

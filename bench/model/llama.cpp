@@ -8,15 +8,25 @@ namespace eigenformer::bench {
 namespace {
 
 LanguageModelConfig llama63m() {
-  return {.vocabulary = 8192, .layers = 8, .block = {.width = 768, .hidden = 2048, .heads = 12, .dropout = 0, .key_heads = 4, .attention_bias = false, .norm_epsilon = 1e-5},
+  return {.vocabulary = 8192,
+          .layers = 8,
+          .block = {.width = 768,
+                    .hidden = 2048,
+                    .heads = 12,
+                    .dropout = 0,
+                    .key_heads = 4,
+                    .attention_bias = false,
+                    .norm_epsilon = 1e-5},
           .tied = false};
 }
 
 /// FLOPs of the layers: products with their weights, and half of the scores and mixes (causal).
 double layers_flops(const LanguageModelConfig& config, double tokens) {
   const BlockConfig& block = config.block;
-  const auto width = static_cast<double>(block.width), heads = static_cast<double>(block.heads), keys = static_cast<double>(block.key_heads);
-  const double projections = 2 * width * width * (1 + keys / heads), feed_forward = 3 * width * static_cast<double>(block.hidden);
+  const auto width = static_cast<double>(block.width), heads = static_cast<double>(block.heads),
+             keys = static_cast<double>(block.key_heads);
+  const double projections = 2 * width * width * (1 + keys / heads),
+               feed_forward = 3 * width * static_cast<double>(block.hidden);
   return static_cast<double>(config.layers) * tokens * (2 * (projections + feed_forward) + 2 * tokens * width);
 }
 
@@ -49,7 +59,8 @@ Tensor<Id, 1> random_tokens(Index count) {
 double step_bytes(const LanguageModelConfig& config, const Llama<float>& model, Index batch, Index context) {
   const BlockConfig& block = config.block;
   const Index head_width = block.width / block.heads;
-  return 4.0 * static_cast<double>(parameter_count(model) - config.vocabulary * block.width + batch * context * config.layers * 2 * block.key_heads * head_width);
+  return 4.0 * static_cast<double>(parameter_count(model) - config.vocabulary * block.width +
+                                   batch * context * config.layers * 2 * block.key_heads * head_width);
 }
 
 /// Steps of `batch` sequences that have `context` tokens already.
@@ -75,16 +86,22 @@ void decode(benchmark::State& state, const Llama<float>& model, Index batch, Ind
     }
   };
   settle(ctx, run_once);
-  run_bytes(state, static_cast<double>(steps) * step_bytes(llama63m(), model, batch, context + longest / 2), [&] { return read_bandwidth(threads); }, run_once);
-  state.counters["tokens"] = benchmark::Counter(static_cast<double>(batch * steps), benchmark::Counter::kIsIterationInvariantRate);
+  run_bytes(
+      state, static_cast<double>(steps) * step_bytes(llama63m(), model, batch, context + longest / 2),
+      [&] { return read_bandwidth(threads); }, run_once);
+  state.counters["tokens"] =
+      benchmark::Counter(static_cast<double>(batch * steps), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 const int registered = [] {
   for (const int threads : {1, 2}) {
     for (const Index batch : {1, 16})
-      add(on_threads("decode/llama63m/batch:" + std::to_string(batch), threads), [=](benchmark::State& state) { decode(state, packed_llama63m(), batch, 32, threads); });
-    add(on_threads("decode_plain/llama63m/batch:1", threads), [=](benchmark::State& state) { decode(state, plain_llama63m(), 1, 32, threads); });
-    add(on_threads("decode/llama63m/context:4096", threads), [=](benchmark::State& state) { decode(state, packed_llama63m(), 1, 4096, threads); });
+      add(on_threads("decode/llama63m/batch:" + std::to_string(batch), threads),
+          [=](benchmark::State& state) { decode(state, packed_llama63m(), batch, 32, threads); });
+    add(on_threads("decode_plain/llama63m/batch:1", threads),
+        [=](benchmark::State& state) { decode(state, plain_llama63m(), 1, 32, threads); });
+    add(on_threads("decode/llama63m/context:4096", threads),
+        [=](benchmark::State& state) { decode(state, packed_llama63m(), 1, 4096, threads); });
     for (const Index tokens : {128, 512})
       add(on_threads("prefill/llama63m/N:" + std::to_string(tokens), threads), [=](benchmark::State& state) {
         const auto& model = packed_llama63m();
@@ -96,7 +113,8 @@ const int registered = [] {
         };
         settle(ctx, run_once);
         run_flops(state, layers_flops(llama63m(), static_cast<double>(tokens)), threads, run_once);
-        state.counters["tokens"] = benchmark::Counter(static_cast<double>(tokens), benchmark::Counter::kIsIterationInvariantRate);
+        state.counters["tokens"] =
+            benchmark::Counter(static_cast<double>(tokens), benchmark::Counter::kIsIterationInvariantRate);
       });
   }
   return 0;

@@ -20,17 +20,19 @@ std::string sized(const std::string& name, Index batch, Index tokens, int thread
 const int registered = [] {
   for (const int threads : {1, 2}) {
     for (const auto& [batch, tokens] : {std::pair<Index, Index>{8, 128}, {1, 512}, {32, 10}})
-      add(sized("encoder_forward", batch, tokens, threads), [=, batch = batch, tokens = tokens](benchmark::State& state) {
-        const auto& model = packed_base();
-        const auto x = normal(Shape{batch, tokens, Index{512}});
-        Context ctx{Threads(threads)};
-        const auto call = [&] {
-          ctx.reset();
-          model.encoder(ctx, x, Mask{});
-        };
-        settle(ctx, call);
-        run_flops(state, 6 * base.encoder_layer(static_cast<double>(batch), static_cast<double>(tokens)), threads, call);
-      });
+      add(sized("encoder_forward", batch, tokens, threads),
+          [=, batch = batch, tokens = tokens](benchmark::State& state) {
+            const auto& model = packed_base();
+            const auto x = normal(Shape{batch, tokens, Index{512}});
+            Context ctx{Threads(threads)};
+            const auto call = [&] {
+              ctx.reset();
+              model.encoder(ctx, x, Mask{});
+            };
+            settle(ctx, call);
+            run_flops(state, 6 * base.encoder_layer(static_cast<double>(batch), static_cast<double>(tokens)), threads,
+                      call);
+          });
     for (const bool first : {false, true})
       add(sized(first ? "first_forward" : "full_forward", 8, 128, threads), [=](benchmark::State& state) {
         const auto& model = packed_base();
@@ -48,22 +50,25 @@ const int registered = [] {
       });
     for (const double dropout : {0.0, 0.1})
       for (const auto& [batch, tokens] : {std::pair<Index, Index>{32, 25}, {8, 128}})
-        add(sized(dropout > 0 ? "training_step_dropout" : "training_step", batch, tokens, threads), [=, batch = batch, tokens = tokens](benchmark::State& state) {
-            auto config = paper_base(vocabulary);
-          config.block.dropout = dropout;
-          PaperTransformer model(config);
-          initialize(model, 1);
-          Trainer trainer(std::move(model), {.learning_rate = WarmUp{.width = 512}}, Threads(threads));
-          const auto source = random_ids(batch, tokens, 1), target = random_ids(batch, tokens, 2), expected = random_ids(batch, tokens, 3);
-          const auto step = [&] {
-            trainer.accumulate([&](Context& ctx, const PaperTransformer& m) {
-              return op::cross_entropy(ctx, m(ctx, {.source = source, .target = target}), expected, {.smoothing = 0.1});
+        add(sized(dropout > 0 ? "training_step_dropout" : "training_step", batch, tokens, threads),
+            [=, batch = batch, tokens = tokens](benchmark::State& state) {
+              auto config = paper_base(vocabulary);
+              config.block.dropout = dropout;
+              PaperTransformer model(config);
+              initialize(model, 1);
+              Trainer trainer(std::move(model), {.learning_rate = WarmUp{.width = 512}}, Threads(threads));
+              const auto source = random_ids(batch, tokens, 1), target = random_ids(batch, tokens, 2),
+                         expected = random_ids(batch, tokens, 3);
+              const auto step = [&] {
+                trainer.accumulate([&](Context& ctx, const PaperTransformer& m) {
+                  return op::cross_entropy(ctx, m(ctx, {.source = source, .target = target}), expected,
+                                           {.smoothing = 0.1});
+                });
+                trainer.step();
+              };
+              step(), step();  // memory is there after two
+              run_flops(state, 3 * whole(batch, tokens, tokens), threads, step);
             });
-            trainer.step();
-          };
-          step(), step();  // memory is there after two
-          run_flops(state, 3 * whole(batch, tokens, tokens), threads, step);
-        });
   }
   return 0;
 }();

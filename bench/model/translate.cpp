@@ -9,11 +9,13 @@ namespace {
 
 constexpr Index sentences = 32, tokens = 25;
 
-/// FLOPs of the encoder, the keys and values of its output, and of every step: projections, attention, feed-forward and logits.
+/// FLOPs of the encoder, the keys and values of its output, and of every step: projections, attention, feed-forward and
+/// logits.
 double work(Index beams) {
   const auto s = static_cast<double>(sentences), n = static_cast<double>(tokens);
   const double rows = s * (1 + (n - 1) * static_cast<double>(beams));  // the first step has one beam
-  const double steps = base.projections(rows, 6) + 2 * base.attention(1, rows, n) * 0.75 + base.feed_forward(rows);  // it sees n/2 tokens and n of the source
+  const double steps = base.projections(rows, 6) + 2 * base.attention(1, rows, n) * 0.75 +
+                       base.feed_forward(rows);  // it sees n/2 tokens and n of the source
   return 6 * (base.encoder_layer(s, n) + base.projections(s * n, 2) + steps) + 2 * rows * base.width * vocabulary;
 }
 
@@ -31,7 +33,8 @@ const int registered = [] {
         };
         settle(ctx, run_once);
         run_flops(state, work(beams), threads, run_once);
-        state.counters["tokens"] = benchmark::Counter(static_cast<double>(sentences * tokens), benchmark::Counter::kIsIterationInvariantRate);
+        state.counters["tokens"] =
+            benchmark::Counter(static_cast<double>(sentences * tokens), benchmark::Counter::kIsIterationInvariantRate);
       });
   return 0;
 }();

@@ -34,16 +34,24 @@ template <class Primitive>
 typename Primitive::primitive_desc describe(const auto&... what) {
   return {engine(), what...};
 }
-auto describe_layer_norm(const memory::desc& shape) { return describe<dnnl::layer_normalization_forward>(inference, shape, shape, 1e-5F, affine); }
-auto describe_gelu(const memory::desc& shape) { return describe<dnnl::eltwise_forward>(inference, dnnl::algorithm::eltwise_gelu_erf, shape, shape); }
+auto describe_layer_norm(const memory::desc& shape) {
+  return describe<dnnl::layer_normalization_forward>(inference, shape, shape, 1e-5F, affine);
+}
+auto describe_gelu(const memory::desc& shape) {
+  return describe<dnnl::eltwise_forward>(inference, dnnl::algorithm::eltwise_gelu_erf, shape, shape);
+}
 #else
 using Softmax = dnnl::softmax_v2_forward;
 template <class Primitive>
 typename Primitive::primitive_desc describe(const auto&... what) {
   return {typename Primitive::desc(what...), engine()};
 }
-auto describe_layer_norm(const memory::desc& shape) { return describe<dnnl::layer_normalization_forward>(inference, shape, 1e-5F, affine); }
-auto describe_gelu(const memory::desc& shape) { return describe<dnnl::eltwise_forward>(inference, dnnl::algorithm::eltwise_gelu_erf, shape); }
+auto describe_layer_norm(const memory::desc& shape) {
+  return describe<dnnl::layer_normalization_forward>(inference, shape, 1e-5F, affine);
+}
+auto describe_gelu(const memory::desc& shape) {
+  return describe<dnnl::eltwise_forward>(inference, dnnl::algorithm::eltwise_gelu_erf, shape);
+}
 #endif
 
 /// oneDNN wants pointers to what may change, whether it changes or not.
@@ -64,7 +72,8 @@ Work linear(ConstView<float, 2> x, ConstView<float, 2> weight, View<float, 2> y)
   memory best(product.weights_desc(), engine());
   dnnl::reorder(given, best).execute(stream(), given, best);
   stream().wait();
-  return work(dnnl::matmul(product), {{DNNL_ARG_SRC, wrap(from, x.data())}, {DNNL_ARG_WEIGHTS, best}, {DNNL_ARG_DST, wrap(to, y.data())}});
+  return work(dnnl::matmul(product),
+              {{DNNL_ARG_SRC, wrap(from, x.data())}, {DNNL_ARG_WEIGHTS, best}, {DNNL_ARG_DST, wrap(to, y.data())}});
 }
 
 Work layer_norm(ConstView<float, 2> x, ConstView<float, 1> scale, ConstView<float, 1> shift, View<float, 2> y) {

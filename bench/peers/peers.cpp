@@ -1,5 +1,5 @@
-// peers [THREADS]: our kernels beside other libraries', on one or so many threads. Within a repetition every contender has a turn,
-// so that all meet the same clocks and neighbours; printed are medians over the repetitions.
+// peers [THREADS]: our kernels beside other libraries', on one or so many threads. Within a repetition every contender
+// has a turn, so that all meet the same clocks and neighbours; printed are medians over the repetitions.
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,8 +42,9 @@ cpu_set_t allowed() {
   return cpus;
 }
 
-/// While it lives, every thread of this process stays on one CPU: the caller on the first that it may use (taskset says which), the
-/// workers of each pool on the next ones. Otherwise a system may keep a pool that has just been woken on one core.
+/// While it lives, every thread of this process stays on one CPU: the caller on the first that it may use (taskset says
+/// which), the workers of each pool on the next ones. Otherwise a system may keep a pool that has just been woken on
+/// one core.
 class Pinned {
  public:
   explicit Pinned(int threads) {
@@ -52,7 +53,8 @@ class Pinned {
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
       if (CPU_ISSET(static_cast<std::size_t>(cpu), &before_)) cpus.push_back(cpu);
     std::vector<pid_t> tasks;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) tasks.push_back(std::stoi(entry.path().filename().string()));
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
+      tasks.push_back(std::stoi(entry.path().filename().string()));
     std::sort(tasks.begin(), tasks.end());  // so pool after pool
     std::size_t workers = 0;
     for (const pid_t task : tasks) {
@@ -137,15 +139,22 @@ void compare_linear(Index in, Index out, Index rows, int threads) {
   const Threads pool(threads);
   Arena arena;
   const auto x = normal(Shape{rows, in}), weight = normal(Shape{out, in}, 2);
-  const auto panels = kernel::pack_panels_transposed<float>(pool, weight, arena.allocate<float>(kernel::Panels<float>::size(in, out)));
+  const auto panels =
+      kernel::pack_panels_transposed<float>(pool, weight, arena.allocate<float>(kernel::Panels<float>::size(in, out)));
   Comparison comparison(Shape{rows, out}, threads);
-  comparison.add("ours", [&](auto y) -> Work { return [&, y] { kernel::linear_forward<float>(pool, arena, x, weight, {}, y, panels); }; });
+  comparison.add("ours", [&](auto y) -> Work {
+    return [&, y] { kernel::linear_forward<float>(pool, arena, x, weight, {}, y, panels); };
+  });
   for (const Peer& peer : peers())
     if (peer.linear) comparison.add(peer.name, [&](auto y) { return peer.linear(x, weight, y); });
-  const std::string title = "linear " + std::to_string(in) + "x" + std::to_string(out) + ", " + std::to_string(rows) + (rows > 1 ? " rows" : " row");
+  const std::string title = "linear " + std::to_string(in) + "x" + std::to_string(out) + ", " + std::to_string(rows) +
+                            (rows > 1 ? " rows" : " row");
   const auto elements = static_cast<double>(in * out);
-  if (rows > 1) comparison.run(title, 2 * elements * static_cast<double>(rows), "GFLOP/s", "peak", [&] { return peak_flops(threads); });
-  else comparison.run(title, elements * sizeof(float), "GB/s", "read bandwidth", [&] { return read_bandwidth(threads); });
+  if (rows > 1)
+    comparison.run(title, 2 * elements * static_cast<double>(rows), "GFLOP/s", "peak",
+                   [&] { return peak_flops(threads); });
+  else
+    comparison.run(title, elements * sizeof(float), "GB/s", "read bandwidth", [&] { return read_bandwidth(threads); });
 }
 
 /// ours() computes; theirs(peer, y) is the peer's work, or none.
@@ -154,8 +163,9 @@ void compare_pass(const std::string& name, Shape<2> shape, int threads, auto&& o
   comparison.add("ours", ours);
   for (const Peer& peer : peers())
     if (theirs(peer)) comparison.add(peer.name, theirs(peer));
-  comparison.run(name + " " + std::to_string(shape[0]) + "x" + std::to_string(shape[1]), 2.0 * static_cast<double>(shape.size()) * sizeof(float),
-                 "GB/s", "copy bandwidth", [&] { return copy_bandwidth(shape.size(), threads); });
+  comparison.run(name + " " + std::to_string(shape[0]) + "x" + std::to_string(shape[1]),
+                 2.0 * static_cast<double>(shape.size()) * sizeof(float), "GB/s", "copy bandwidth",
+                 [&] { return copy_bandwidth(shape.size(), threads); });
 }
 
 void compare_passes(int threads) {
@@ -165,13 +175,23 @@ void compare_passes(int threads) {
   const auto x = normal(shape);
   const auto scale = normal(Shape{shape[1]}, 2), shift = normal(Shape{shape[1]}, 3);
   Tensor<kernel::RowStatistics<float>, 1> statistics(Shape{shape[0]});
-  compare_pass("layer norm", shape, threads, [&](auto y) -> Work {
-    return [&, y] { kernel::norm_forward<kernel::NormKind::layer, float>(pool, {x}, {scale, shift}, 1e-5, y, statistics); };
-  }, [&](const Peer& p) -> Prepare { return p.layer_norm ? [&](auto y) { return p.layer_norm(x, scale, shift, y); } : Prepare(); });
-  compare_pass("softmax", shape, threads, [&](auto y) -> Work { return [&, y] { kernel::softmax_forward<float>(pool, x, y); }; },
-               [&](const Peer& p) -> Prepare { return p.softmax ? [&](auto y) { return p.softmax(x, y); } : Prepare(); });
-  compare_pass("gelu", shape, threads, [&](auto y) -> Work { return [&, y] { kernel::activation_forward<Gelu, float>(pool, x, y); }; },
-               [&](const Peer& p) -> Prepare { return p.gelu ? [&](auto y) { return p.gelu(x, y); } : Prepare(); });
+  compare_pass(
+      "layer norm", shape, threads,
+      [&](auto y) -> Work {
+        return [&, y] {
+          kernel::norm_forward<kernel::NormKind::layer, float>(pool, {x}, {scale, shift}, 1e-5, y, statistics);
+        };
+      },
+      [&](const Peer& p) -> Prepare {
+        return p.layer_norm ? [&](auto y) { return p.layer_norm(x, scale, shift, y); } : Prepare();
+      });
+  compare_pass(
+      "softmax", shape, threads, [&](auto y) -> Work { return [&, y] { kernel::softmax_forward<float>(pool, x, y); }; },
+      [&](const Peer& p) -> Prepare { return p.softmax ? [&](auto y) { return p.softmax(x, y); } : Prepare(); });
+  compare_pass(
+      "gelu", shape, threads,
+      [&](auto y) -> Work { return [&, y] { kernel::activation_forward<Gelu, float>(pool, x, y); }; },
+      [&](const Peer& p) -> Prepare { return p.gelu ? [&](auto y) { return p.gelu(x, y); } : Prepare(); });
 }
 
 /// Seconds that OpenBLAS takes in this process; none if it is not compared.
@@ -187,7 +207,8 @@ std::optional<double> openblas_seconds() {
 
 constexpr const char* self = "/proc/self/exe";
 
-/// The same in a process of its own with the environment as it is now; none also if this machine lacks the instructions.
+/// The same in a process of its own with the environment as it is now; none also if this machine lacks the
+/// instructions.
 std::optional<double> openblas_seconds_anew(const std::string& threads) {
   int ends[2];
   if (pipe(ends) != 0) return {};
@@ -205,8 +226,8 @@ std::optional<double> openblas_seconds_anew(const std::string& threads) {
   return answered ? std::optional(seconds) : std::nullopt;
 }
 
-/// Starts this program anew with the environment in which the others read how many threads to use, and OpenBLAS which kernels:
-/// its own choice, or the caller's, is not always its fastest on a machine.
+/// Starts this program anew with the environment in which the others read how many threads to use, and OpenBLAS which
+/// kernels: its own choice, or the caller's, is not always its fastest on a machine.
 void restart(const std::string& threads) {
   for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) setenv(name, threads.c_str(), 1);
 #if defined(__x86_64__)
@@ -222,7 +243,8 @@ void restart(const std::string& threads) {
   }
   if (best.empty()) unsetenv(core);
   else setenv(core, best.c_str(), 1);
-  if (compared) std::printf("OpenBLAS runs its fastest kernels here: %s\n", best.empty() ? "its own choice" : best.c_str());
+  if (compared)
+    std::printf("OpenBLAS runs its fastest kernels here: %s\n", best.empty() ? "its own choice" : best.c_str());
 #endif
   std::fflush(stdout);
   execl(self, self, threads.c_str(), "compare", nullptr);

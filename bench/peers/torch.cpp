@@ -10,7 +10,8 @@ namespace {
 /// The same memory; torch has no tensors of const elements.
 template <class T, int Rank>
 at::Tensor wrap(View<T, Rank> view) {
-  return at::from_blob(const_cast<float*>(view.data()), at::IntArrayRef(view.shape().extents, static_cast<std::size_t>(Rank)), at::kFloat);
+  return at::from_blob(const_cast<float*>(view.data()),
+                       at::IntArrayRef(view.shape().extents, static_cast<std::size_t>(Rank)), at::kFloat);
 }
 
 template <class F>
@@ -23,14 +24,18 @@ Work work(F f) {
 
 Work linear(ConstView<float, 2> x, ConstView<float, 2> weight, View<float, 2> y) {
   if (x.rows() == 1)
-    return work([x = wrap(x[0]), w = wrap(weight), y = wrap(y[0])]() mutable { at::mv_out(y, w, x); });  // mm is three times slower
+    return work([x = wrap(x[0]), w = wrap(weight), y = wrap(y[0])]() mutable {
+      at::mv_out(y, w, x);
+    });  // mm is three times slower
   return work([x = wrap(x), w = wrap(weight).t(), y = wrap(y)]() mutable { at::mm_out(y, x, w); });
 }
 
 Work layer_norm(ConstView<float, 2> x, ConstView<float, 1> scale, ConstView<float, 1> shift, View<float, 2> y) {
   const auto width = x.width();
   return work([=, x = wrap(x), scale = wrap(scale), shift = wrap(shift), y = wrap(y), mean = at::empty({x.rows(), 1}),
-               deviation = at::empty({x.rows(), 1})]() mutable { at::native_layer_norm_out(y, mean, deviation, x, {width}, scale, shift, 1e-5); });
+               deviation = at::empty({x.rows(), 1})]() mutable {
+    at::native_layer_norm_out(y, mean, deviation, x, {width}, scale, shift, 1e-5);
+  });
 }
 
 Work softmax(ConstView<float, 2> x, View<float, 2> y) {

@@ -35,8 +35,8 @@ double time_of(F&& f) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// The median of several times, in seconds. Cases and what they are compared with are timed alike: the best of one beside the mean of
-/// another tells how busy the machine is.
+/// The median of several times, in seconds. Cases and what they are compared with are timed alike: the best of one
+/// beside the mean of another tells how busy the machine is.
 template <class F>
 double median_time(int repetitions, F&& f) {
   std::vector<double> times;
@@ -44,8 +44,8 @@ double median_time(int repetitions, F&& f) {
   return median(std::move(times));
 }
 
-/// float FLOP/s of independent chains of fused multiply-adds in registers, on so many threads at once. Measured on every
-/// call, some milliseconds: clocks drift.
+/// float FLOP/s of independent chains of fused multiply-adds in registers, on so many threads at once. Measured on
+/// every call, some milliseconds: clocks drift.
 inline double peak_flops(int threads) {
   using V = kernel::Vec<float>;
   constexpr int chains = 12, rounds = 100000;
@@ -81,7 +81,8 @@ inline double read_bandwidth(int threads) {
       V sums[8];
       for (V& sum : sums) sum = V(0.0F);
       for (Index i = begin; i < end; i += 8 * V::lanes)
-        kernel::unroll<8>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[j] = sums[j] + V::load(memory.data() + i + j * V::lanes); });
+        kernel::unroll<8>(
+            [&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[j] = sums[j] + V::load(memory.data() + i + j * V::lanes); });
       for (int j = 1; j < 8; ++j) sums[0] = sums[0] + sums[j];
       sinks[static_cast<std::size_t>(begin / piece)] = kernel::sum(sums[0]);
     });
@@ -97,7 +98,8 @@ inline double copy_bandwidth(Index count, int threads) {
   const Threads pool(threads);
   const double time = median_time(20, [&] {
     pool.parallel_for(count, 16384, [&](Index begin, Index end) {
-      for (Index i = begin; i < end; i += kernel::Vec<float>::lanes) kernel::Vec<float>::load(from.data() + i).store(to.data() + i);
+      for (Index i = begin; i < end; i += kernel::Vec<float>::lanes)
+        kernel::Vec<float>::load(from.data() + i).store(to.data() + i);
     });
     benchmark::DoNotOptimize(to.data());
   });
@@ -130,7 +132,8 @@ double run(benchmark::State& state, F&& f) {
   return median(std::move(times));
 }
 
-/// Runs the case between two measurements of the peak; counters gflops and of_peak for so many floating-point operations.
+/// Runs the case between two measurements of the peak; counters gflops and of_peak for so many floating-point
+/// operations.
 template <class F>
 void run_flops(benchmark::State& state, double flops, int threads, F&& f) {
   const double before = peak_flops(threads), seconds = run(state, f), after = peak_flops(threads);
@@ -162,6 +165,8 @@ Tensor<float, Rank> normal(Shape<Rank> shape, std::uint64_t seed = 1) {
 }
 
 /// Names end in /threads:n.
-inline std::string on_threads(const std::string& name, int threads) { return name + "/threads:" + std::to_string(threads); }
+inline std::string on_threads(const std::string& name, int threads) {
+  return name + "/threads:" + std::to_string(threads);
+}
 
 }  // namespace eigenformer::bench

@@ -51,7 +51,8 @@ struct Model {
 
   double scores(Index length) const {
     double flops = 0;
-    for (const Attention& each : attentions) flops += 4 * static_cast<double>(each.heads * each.head_width) * each.keys(length);
+    for (const Attention& each : attentions)
+      flops += 4 * static_cast<double>(each.heads * each.head_width) * each.keys(length);
     return flops;
   }
 };
@@ -65,8 +66,8 @@ inline Kind kind_of(const std::vector<std::string>& path) {
   return attends && !has("heads") ? Kind::projections : Kind::norms;
 }
 
-/// Adds up parameters and operations. A multiply-add is two; a norm's factors stand for 4 operations each (square, sum, scale,
-/// multiply), its summands for 3 more (mean, subtract, add).
+/// Adds up parameters and operations. A multiply-add is two; a norm's factors stand for 4 operations each (square, sum,
+/// scale, multiply), its summands for 3 more (mean, subtract, add).
 template <class M>
 void count(Model& model, const M& weights) {
   const Attention& attention = model.attentions.front();
@@ -81,7 +82,8 @@ void count(Model& model, const M& weights) {
         if (names.front() == "pooler") {
           model.per_sequence += matrix ? 2 * size : 0;
         } else if (kind == Kind::norms) {
-          const bool of_queries = path.find("query_norm") != std::string::npos, of_keys = path.find("key_norm") != std::string::npos;
+          const bool of_queries = path.find("query_norm") != std::string::npos,
+                     of_keys = path.find("key_norm") != std::string::npos;
           const Index uses = of_queries ? attention.heads : of_keys ? attention.key_heads : 1;
           model.per_token[i] += (leaf.name == "bias" ? 3 : 4) * size * static_cast<double>(uses);
         } else if (kind != Kind::embedding && matrix) {
@@ -101,19 +103,23 @@ inline Attention attention_of(const eigenformer::AttentionConfig& given, bool ca
 inline Model facts(const eigenformer::LanguageModelConfig& config) {
   Model model{.vocabulary = config.vocabulary, .tied = config.tied};
   for (Index layer = 0; layer < config.layers; ++layer)
-    model.attentions.push_back(attention_of((config.vary ? config.vary(layer, config.block) : config.block).attention(), true, true));
+    model.attentions.push_back(
+        attention_of((config.vary ? config.vary(layer, config.block) : config.block).attention(), true, true));
   return model;
 }
 inline Model facts(const eigenformer::BertConfig& config) {
-  return {.attentions = std::vector(static_cast<std::size_t>(config.layers), attention_of(config.block.attention(), false, false)),
+  return {.attentions = std::vector(static_cast<std::size_t>(config.layers),
+                                    attention_of(config.block.attention(), false, false)),
           .vocabulary = config.vocabulary,
           .logits = false};
 }
 inline Model facts(const eigenformer::EncoderDecoderConfig& config) {
-  Model model{.vocabulary = config.target_vocabulary,
-              .tied = config.sharing == eigenformer::Sharing::all || config.sharing == eigenformer::Sharing::target_and_output,
-              .two_sided = true};
-  model.attentions.assign(static_cast<std::size_t>(config.encoder_layers), attention_of(config.block.attention(), false, false));
+  Model model{
+      .vocabulary = config.target_vocabulary,
+      .tied = config.sharing == eigenformer::Sharing::all || config.sharing == eigenformer::Sharing::target_and_output,
+      .two_sided = true};
+  model.attentions.assign(static_cast<std::size_t>(config.encoder_layers),
+                          attention_of(config.block.attention(), false, false));
   for (Index layer = 0; layer < config.decoder_layers; ++layer) {
     model.attentions.push_back(attention_of(config.block.attention(), true, true));
     model.attentions.push_back(attention_of(config.block.cross_attention(), false, false));
@@ -127,11 +133,12 @@ using Sizes = std::map<std::string, Index>;
 template <class Config>
 void change(Config& config, const Sizes& sizes) {
   eigenformer::BlockConfig& block = config.block;
-  std::map<std::string, std::vector<Index*>> numbers{{"width", {&block.width}},           {"hidden", {&block.hidden}},
-                                                     {"heads", {&block.heads}},           {"key_heads", {&block.key_heads}},
-                                                     {"head_width", {&block.head_width}}, {"window", {&block.window}}};
+  std::map<std::string, std::vector<Index*>> numbers{
+      {"width", {&block.width}},         {"hidden", {&block.hidden}},         {"heads", {&block.heads}},
+      {"key_heads", {&block.key_heads}}, {"head_width", {&block.head_width}}, {"window", {&block.window}}};
   std::map<std::string, bool*> flags{{"bias", &block.attention_bias}};
-  if constexpr (requires { config.layers; }) numbers["layers"] = {&config.layers}, numbers["vocabulary"] = {&config.vocabulary};
+  if constexpr (requires { config.layers; })
+    numbers["layers"] = {&config.layers}, numbers["vocabulary"] = {&config.vocabulary};
   else {
     numbers["layers"] = {&config.encoder_layers, &config.decoder_layers};
     numbers["vocabulary"] = {&config.source_vocabulary, &config.target_vocabulary};
@@ -191,22 +198,36 @@ inline constexpr Known known_models[] = {
      [](const Sizes& sizes) {
        return describe<eigenformer::EncoderDecoder<eigenformer::PostNorm<NoValue>>>(eigenformer::paper_big(), sizes);
      }},
-    {"t5-small", "", [](const Sizes& sizes) { return describe<eigenformer::T5<NoValue>>(eigenformer::t5_small(), sizes); }},
-    {"t5-base", "t5", [](const Sizes& sizes) { return describe<eigenformer::T5<NoValue>>(eigenformer::t5_base(), sizes); }},
-    {"t5-v1.1-base", "t5-v1.1", [](const Sizes& sizes) { return describe<eigenformer::T5v11<NoValue>>(eigenformer::t5v11_base(), sizes); }},
-    {"bart-base", "bart", [](const Sizes& sizes) { return describe<eigenformer::Bart<NoValue>>(eigenformer::bart_base(), sizes); }},
-    {"bert-base", "bert", [](const Sizes& sizes) { return describe<eigenformer::Bert<NoValue>>(eigenformer::bert_base(), sizes); }},
+    {"t5-small", "",
+     [](const Sizes& sizes) { return describe<eigenformer::T5<NoValue>>(eigenformer::t5_small(), sizes); }},
+    {"t5-base", "t5",
+     [](const Sizes& sizes) { return describe<eigenformer::T5<NoValue>>(eigenformer::t5_base(), sizes); }},
+    {"t5-v1.1-base", "t5-v1.1",
+     [](const Sizes& sizes) { return describe<eigenformer::T5v11<NoValue>>(eigenformer::t5v11_base(), sizes); }},
+    {"bart-base", "bart",
+     [](const Sizes& sizes) { return describe<eigenformer::Bart<NoValue>>(eigenformer::bart_base(), sizes); }},
+    {"bert-base", "bert",
+     [](const Sizes& sizes) { return describe<eigenformer::Bert<NoValue>>(eigenformer::bert_base(), sizes); }},
     {"roberta-base", "roberta",
      [](const Sizes& sizes) { return describe<eigenformer::Roberta<NoValue>>(eigenformer::roberta_base(), sizes); }},
-    {"gpt2", "gpt2", [](const Sizes& sizes) { return describe<eigenformer::Gpt2<NoValue>>(eigenformer::gpt2_small(), sizes); }},
-    {"llama2-7b", "llama", [](const Sizes& sizes) { return describe<eigenformer::Llama<NoValue>>(eigenformer::llama2_7b(), sizes); }},
-    {"llama3-8b", "", [](const Sizes& sizes) { return describe<eigenformer::Llama<NoValue>>(eigenformer::llama3_8b(), sizes); }},
-    {"mistral-7b", "mistral", [](const Sizes& sizes) { return describe<eigenformer::Mistral<NoValue>>(eigenformer::mistral_7b(), sizes); }},
-    {"qwen2-0.5b", "qwen2", [](const Sizes& sizes) { return describe<eigenformer::Qwen2<NoValue>>(eigenformer::qwen2_small(), sizes); }},
-    {"qwen3-0.6b", "qwen3", [](const Sizes& sizes) { return describe<eigenformer::Qwen3<NoValue>>(eigenformer::qwen3_small(), sizes); }},
-    {"gemma2-2b", "gemma2", [](const Sizes& sizes) { return describe<eigenformer::Gemma2<NoValue>>(eigenformer::gemma2_2b(), sizes); }},
-    {"phi2", "phi2", [](const Sizes& sizes) { return describe<eigenformer::Phi2<NoValue>>(eigenformer::phi2(), sizes); }},
-    {"bloom-560m", "bloom", [](const Sizes& sizes) { return describe<eigenformer::Bloom<NoValue>>(eigenformer::bloom_560m(), sizes); }},
+    {"gpt2", "gpt2",
+     [](const Sizes& sizes) { return describe<eigenformer::Gpt2<NoValue>>(eigenformer::gpt2_small(), sizes); }},
+    {"llama2-7b", "llama",
+     [](const Sizes& sizes) { return describe<eigenformer::Llama<NoValue>>(eigenformer::llama2_7b(), sizes); }},
+    {"llama3-8b", "",
+     [](const Sizes& sizes) { return describe<eigenformer::Llama<NoValue>>(eigenformer::llama3_8b(), sizes); }},
+    {"mistral-7b", "mistral",
+     [](const Sizes& sizes) { return describe<eigenformer::Mistral<NoValue>>(eigenformer::mistral_7b(), sizes); }},
+    {"qwen2-0.5b", "qwen2",
+     [](const Sizes& sizes) { return describe<eigenformer::Qwen2<NoValue>>(eigenformer::qwen2_small(), sizes); }},
+    {"qwen3-0.6b", "qwen3",
+     [](const Sizes& sizes) { return describe<eigenformer::Qwen3<NoValue>>(eigenformer::qwen3_small(), sizes); }},
+    {"gemma2-2b", "gemma2",
+     [](const Sizes& sizes) { return describe<eigenformer::Gemma2<NoValue>>(eigenformer::gemma2_2b(), sizes); }},
+    {"phi2", "phi2",
+     [](const Sizes& sizes) { return describe<eigenformer::Phi2<NoValue>>(eigenformer::phi2(), sizes); }},
+    {"bloom-560m", "bloom",
+     [](const Sizes& sizes) { return describe<eigenformer::Bloom<NoValue>>(eigenformer::bloom_560m(), sizes); }},
 };
 
 /// All names, or all families.
@@ -220,7 +241,8 @@ inline std::string known_list(std::string_view Known::*what) {
 inline const Known& find(std::string_view Known::*what, std::string_view called) {
   for (const Known& known : known_models)
     if (!called.empty() && known.*what == called) return known;
-  eigenformer::fail("anatomy", "there is no ", what == &Known::family ? "family '" : "model '", called, "'; there are ", known_list(what));
+  eigenformer::fail("anatomy", "there is no ", what == &Known::family ? "family '" : "model '", called, "'; there are ",
+                    known_list(what));
 }
 
 /// From words NAME or key=value; at most one of them is a name or family=…
@@ -236,13 +258,14 @@ inline Model parse(const std::vector<std::string>& words) {
       eigenformer::ensure(!model, "anatomy", "one model at a time: ", word, " is a second one");
       model = &(key == "family" ? find(&Known::family, value) : find(&Known::name, word));
     } else {
-      eigenformer::ensure(!value.empty() && value.size() <= 7 && value.find_first_not_of("0123456789") == std::string::npos, "anatomy",
-                           key, " must be a number from 0 to 9999999, not '", value, "'");
+      eigenformer::ensure(
+          !value.empty() && value.size() <= 7 && value.find_first_not_of("0123456789") == std::string::npos, "anatomy",
+          key, " must be a number from 0 to 9999999, not '", value, "'");
       eigenformer::ensure(sizes.emplace(key, std::stol(value)).second, "anatomy", key, " is given twice");
     }
   }
-  eigenformer::ensure(model != nullptr, "anatomy", "which model? Name one (", known_list(&Known::name), ") or a family=… (",
-                       known_list(&Known::family), ")");
+  eigenformer::ensure(model != nullptr, "anatomy", "which model? Name one (", known_list(&Known::name),
+                      ") or a family=… (", known_list(&Known::family), ")");
   Model made = model->make(sizes);
   made.name = name;
   return made;

@@ -64,7 +64,8 @@ inline void fold(Part& whole) {
   for (Part& part : whole.parts) {
     fold(part);
     const bool numbered = part.name.find_first_not_of("0123456789") == std::string::npos;
-    if (numbered && !folded.empty() && folded.back().like(Part{.shape = part.shape, .copies = folded.back().copies, .parts = part.parts})) {
+    if (numbered && !folded.empty() &&
+        folded.back().like(Part{.shape = part.shape, .copies = folded.back().copies, .parts = part.parts})) {
       ++folded.back().copies;
       folded.back().name = first + "…" + part.name;
     } else {
@@ -94,7 +95,8 @@ Part tree(const Model& model) {
   return root;
 }
 
-/// One line for every part: its shape, its parameters, and those of all its copies. Tensors that belong together share one.
+/// One line for every part: its shape, its parameters, and those of all its copies. Tensors that belong together share
+/// one.
 inline void list(Table& table, const Part& part, Index copies = 1, std::size_t depth = 0) {
   copies *= part.copies;
   std::string name = std::string(2 * depth, ' ') + part.name, shape = part.shape;

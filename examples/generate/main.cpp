@@ -26,7 +26,8 @@ namespace {
 
 using namespace eigenformer;
 
-/// The one that is asked for; or that of the model's folder; or for a llama2.c file, tokenizer.bin or the only tok….bin beside it.
+/// The one that is asked for; or that of the model's folder; or for a llama2.c file, tokenizer.bin or the only tok….bin
+/// beside it.
 std::unique_ptr<Tokenizer> find_tokenizer(const Options& options) {
   if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer);
   const std::filesystem::path model = options.model;
@@ -37,9 +38,13 @@ std::unique_ptr<Tokenizer> find_tokenizer(const Options& options) {
     }
   std::vector<std::filesystem::path> found;
   for (const auto& entry : std::filesystem::directory_iterator(model.has_parent_path() ? model.parent_path() : "."))
-    if (entry.path().filename() == "tokenizer.bin" || (entry.path().filename().string().starts_with("tok") && entry.path().extension() == ".bin")) found.push_back(entry.path());
-  ensure(!found.empty(), "generate", "there is no vocabulary (tok….bin) beside ", options.model, ": say where with --tokenizer");
-  ensure(found.size() == 1, "generate", found.size(), " vocabularies (tok….bin) beside ", options.model, ": say which with --tokenizer");
+    if (entry.path().filename() == "tokenizer.bin" ||
+        (entry.path().filename().string().starts_with("tok") && entry.path().extension() == ".bin"))
+      found.push_back(entry.path());
+  ensure(!found.empty(), "generate", "there is no vocabulary (tok….bin) beside ", options.model,
+         ": say where with --tokenizer");
+  ensure(found.size() == 1, "generate", found.size(), " vocabularies (tok….bin) beside ", options.model,
+         ": say which with --tokenizer");
   return load_tokenizer(found[0]);
 }
 
@@ -59,21 +64,26 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
   std::vector<Id> prompt = tokenizer.encode(options.prompt);
   std::optional<Id> begin;
   if constexpr (decodes_only) {
-    if (const auto first = facts.begin ? facts.begin : tokenizer.begin(); prompt.empty() && first) prompt.push_back(*first);
+    if (const auto first = facts.begin ? facts.begin : tokenizer.begin(); prompt.empty() && first)
+      prompt.push_back(*first);
     ensure(!prompt.empty(), "generate", "this model needs a prompt");
   } else {
     if (const auto last = tokenizer.end(); last && (prompt.empty() || prompt.back() != *last)) prompt.push_back(*last);
     ensure(!prompt.empty(), "generate", "this model needs a source");
     begin = facts.decoder_begin ? facts.decoder_begin : facts.begin;
-    ensure(begin.has_value(), "generate", options.model, " does not say which token the decoder begins with (decoder_start_token_id)");
+    ensure(begin.has_value(), "generate", options.model,
+           " does not say which token the decoder begins with (decoder_start_token_id)");
   }
   for (const Id id : prompt)
-    ensure(id < static_cast<Id>(model.embedding.weight.extent(0)), "generate", "token ", id, " of this tokenizer is not in the model's vocabulary of ", model.embedding.weight.extent(0));
+    ensure(id < static_cast<Id>(model.embedding.weight.extent(0)), "generate", "token ", id,
+           " of this tokenizer is not in the model's vocabulary of ", model.embedding.weight.extent(0));
   std::vector<Id> ends = facts.ends;
   if (ends.empty() && tokenizer.end()) ends.push_back(*tokenizer.end());
   Index most = options.tokens;
-  if (const Index room = facts.longest - (decodes_only ? static_cast<Index>(prompt.size()) : 1); facts.longest > 0 && most > room) {
-    ensure(room > 0, "generate", "a prompt of ", prompt.size(), " tokens leaves no room: the model is made for ", facts.longest);
+  if (const Index room = facts.longest - (decodes_only ? static_cast<Index>(prompt.size()) : 1);
+      facts.longest > 0 && most > room) {
+    ensure(room > 0, "generate", "a prompt of ", prompt.size(), " tokens leaves no room: the model is made for ",
+           facts.longest);
     std::fprintf(stderr, "%td tokens at most: the model is made for %td\n", room, facts.longest);
     most = room;
   }
@@ -93,14 +103,19 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
   };
   const auto with = [&](auto&& decode, const auto& config) {
     if constexpr (decodes_only) return decode(ctx, std::as_const(model), std::vector<std::vector<Id>>{prompt}, config);
-    else return decode(ctx, std::as_const(model), ConstView<Id, 2>(prompt.data(), Shape{Index{1}, static_cast<Index>(prompt.size())}), ConstView<Index, 1>(), config);
+    else
+      return decode(ctx, std::as_const(model),
+                    ConstView<Id, 2>(prompt.data(), Shape{Index{1}, static_cast<Index>(prompt.size())}),
+                    ConstView<Index, 1>(), config);
   };
   if (options.beams == 1) {
     GenerateConfig config{.max_tokens = most, .ends = ends, .begin = begin, .on_token = on_token};
-    if (options.temperature > 0) config.sampling = Sampling{.temperature = options.temperature, .top_p = options.top_p, .seed = options.seed};
+    if (options.temperature > 0)
+      config.sampling = Sampling{.temperature = options.temperature, .top_p = options.top_p, .seed = options.seed};
     failure = with([](auto&&... arguments) { return generate(arguments...); }, config)[0].failure;
   } else {
-    const BeamConfig config{.max_tokens = most, .ends = ends, .begin = begin, .beams = options.beams, .penalty = LengthPenalty::power};
+    const BeamConfig config{
+        .max_tokens = most, .ends = ends, .begin = begin, .beams = options.beams, .penalty = LengthPenalty::power};
     const auto texts = with([](auto&&... arguments) { return beam_search(arguments...); }, config);
     for (const Id id : texts[0][0].tokens) print(stream.next(id));
     count = static_cast<Index>(texts[0][0].tokens.size());
@@ -110,36 +125,57 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
   print(stream.flush() + "\n");
   ensure(failure.empty(), "generate", "the text could not go on: ", failure);
   if (options.beams > 1) {
-    std::fprintf(stderr, "%td tokens of the best of %td beams, %.0f tokens/s with the prompt\n", count, options.beams, static_cast<double>(count) / seconds);
+    std::fprintf(stderr, "%td tokens of the best of %td beams, %.0f tokens/s with the prompt\n", count, options.beams,
+                 static_cast<double>(count) / seconds);
   } else if (count > 0) {
     double bytes = 0;
     if constexpr (decodes_only) {
       const Index table = model.embedding.weight.size();
       bytes = static_cast<double>(parameter_count(model) - (model.head ? table : 0)) * sizeof(typename Model::T);
     }
-    report(static_cast<Index>(prompt.size()), first, count - 1, seconds - first, bytes, bytes > 0 ? read_bandwidth(ctx.threads, bytes) : 0);
+    report(static_cast<Index>(prompt.size()), first, count - 1, seconds - first, bytes,
+           bytes > 0 ? read_bandwidth(ctx.threads, bytes) : 0);
   }
 }
 
 int run(int argc, char** argv) {
   Options options;
-  CLI::App app("Continues a text with a model that someone has trained; or says what an encoder-decoder makes of it.", "generate");
+  CLI::App app("Continues a text with a model that someone has trained; or says what an encoder-decoder makes of it.",
+               "generate");
   app.set_version_flag("--version", example::version());
-  app.add_option("MODEL", options.model, "A folder with config.json and model.safetensors, or a llama2.c file (.bin)")->required()->check(CLI::ExistingPath);
-  app.add_option("--prompt", options.prompt, "The text to continue, or the source; default: none, a text from its begin");
-  app.add_option("--tokens", options.tokens, "At most so many new tokens")->check(CLI::Range(Index{0}, Index{1} << 30))->capture_default_str();
-  const auto* const temperature = app.add_option("--temperature", options.temperature, "Tokens are drawn, the flatter the higher; 0: always the most probable one")
-                                      ->check(CLI::Range(0.0, 100.0))->capture_default_str();
-  const auto* const top_p = app.add_option("--top-p", options.top_p, "Draw from the most probable tokens of this mass; temperature is 1 then, if not given")
-                                ->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  app.add_option("--beams", options.beams, "Beam search with so many beams: the text comes at the end")->check(CLI::Range(Index{1}, Index{1000}))->capture_default_str();
+  app.add_option("MODEL", options.model, "A folder with config.json and model.safetensors, or a llama2.c file (.bin)")
+      ->required()
+      ->check(CLI::ExistingPath);
+  app.add_option("--prompt", options.prompt,
+                 "The text to continue, or the source; default: none, a text from its begin");
+  app.add_option("--tokens", options.tokens, "At most so many new tokens")
+      ->check(CLI::Range(Index{0}, Index{1} << 30))
+      ->capture_default_str();
+  const auto* const temperature =
+      app.add_option("--temperature", options.temperature,
+                     "Tokens are drawn, the flatter the higher; 0: always the most probable one")
+          ->check(CLI::Range(0.0, 100.0))
+          ->capture_default_str();
+  const auto* const top_p =
+      app.add_option("--top-p", options.top_p,
+                     "Draw from the most probable tokens of this mass; temperature is 1 then, if not given")
+          ->check(CLI::Range(0.0, 1.0))
+          ->capture_default_str();
+  app.add_option("--beams", options.beams, "Beam search with so many beams: the text comes at the end")
+      ->check(CLI::Range(Index{1}, Index{1000}))
+      ->capture_default_str();
   app.add_option("--threads", options.threads, "Threads; 0: all")->check(CLI::Range(0, 1024))->capture_default_str();
-  app.add_option("--seed", options.seed, "Another seed draws another text")->check(CLI::NonNegativeNumber)->capture_default_str();
-  app.add_option("--tokenizer", options.tokenizer, "A folder, or a .json, .model or .bin file; default: the one beside the model")->check(CLI::ExistingPath);
+  app.add_option("--seed", options.seed, "Another seed draws another text")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--tokenizer", options.tokenizer,
+                 "A folder, or a .json, .model or .bin file; default: the one beside the model")
+      ->check(CLI::ExistingPath);
   try {
     app.parse(argc, argv);
     if (top_p->count() > 0 && temperature->count() == 0) options.temperature = 1;
-    if (options.beams > 1 && options.temperature > 0) throw CLI::ValidationError("--beams", "beams are not drawn: leave out --temperature and --top-p");
+    if (options.beams > 1 && options.temperature > 0)
+      throw CLI::ValidationError("--beams", "beams are not drawn: leave out --temperature and --top-p");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
@@ -148,7 +184,8 @@ int run(int argc, char** argv) {
   const auto tokenizer = find_tokenizer(options);
   std::visit(
       [&](auto& model) {
-        if constexpr (requires { typename std::remove_reference_t<decltype(model)>::State; }) run(options, model, loaded.facts, *tokenizer);
+        if constexpr (requires { typename std::remove_reference_t<decltype(model)>::State; })
+          run(options, model, loaded.facts, *tokenizer);
         else fail("generate", options.model, " is an encoder: it does not generate text");
       },
       loaded.model);

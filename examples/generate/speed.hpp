@@ -30,18 +30,25 @@ inline double read_bandwidth(const eigenformer::Threads& threads, double bytes) 
   double best = 0;
   for (int pass = 0; pass < 3; ++pass) {
     const Clock clock;
-    threads.parallel_for(count, piece, [&](Index begin, Index end) { sums.data()[begin / piece] = Eigen::Map<const Eigen::ArrayXf>(memory.data() + begin, end - begin).sum(); });
+    threads.parallel_for(count, piece, [&](Index begin, Index end) {
+      sums.data()[begin / piece] = Eigen::Map<const Eigen::ArrayXf>(memory.data() + begin, end - begin).sum();
+    });
     if (sums(0) == 0) best = (std::max)(best, static_cast<double>(count) * sizeof(float) / clock.seconds());
   }
   return best;
 }
 
 /// To standard error. The first token is the prompt's; a step reads so many bytes.
-inline void report(Index prompt, double prompt_seconds, Index steps, double step_seconds, double step_bytes, double bandwidth) {
-  std::fprintf(stderr, "prompt: %td token%s, %.0f tokens/s", prompt, prompt == 1 ? "" : "s", static_cast<double>(prompt) / prompt_seconds);
+inline void report(Index prompt, double prompt_seconds, Index steps, double step_seconds, double step_bytes,
+                   double bandwidth) {
+  std::fprintf(stderr, "prompt: %td token%s, %.0f tokens/s", prompt, prompt == 1 ? "" : "s",
+               static_cast<double>(prompt) / prompt_seconds);
   if (steps > 0) {
-    std::fprintf(stderr, "; then %td token%s, %.0f tokens/s", steps, steps == 1 ? "" : "s", static_cast<double>(steps) / step_seconds);
-    if (step_bytes > 0) std::fprintf(stderr, ", %.2f of the speed of reading its weights", step_bytes * static_cast<double>(steps) / step_seconds / bandwidth);
+    std::fprintf(stderr, "; then %td token%s, %.0f tokens/s", steps, steps == 1 ? "" : "s",
+                 static_cast<double>(steps) / step_seconds);
+    if (step_bytes > 0)
+      std::fprintf(stderr, ", %.2f of the speed of reading its weights",
+                   step_bytes * static_cast<double>(steps) / step_seconds / bandwidth);
   }
   std::fprintf(stderr, "\n");
 }

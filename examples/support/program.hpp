@@ -1,4 +1,5 @@
-// What every example owes its user: errors in one line, a failed write that is an error, Ctrl-C that loses nothing, its version.
+// What every example owes its user: errors in one line, a failed write that is an error, Ctrl-C that loses nothing, its
+// version.
 #pragma once
 
 #include <csignal>
@@ -15,13 +16,14 @@
 namespace example {
 
 inline std::string version() {
-  return "eigenformer " + std::to_string(eigenformer::version_major) + "." + std::to_string(eigenformer::version_minor) + "." +
-         std::to_string(eigenformer::version_patch);
+  return "eigenformer " + std::to_string(eigenformer::version_major) + "." +
+         std::to_string(eigenformer::version_minor) + "." + std::to_string(eigenformer::version_patch);
 }
 
 /// Writes out what is buffered; throws if some of what was printed is lost, e.g. on a full disk.
 inline void flush_output() {
-  if (!std::cout.flush() || std::fflush(stdout) != 0 || std::ferror(stdout) != 0) eigenformer::fail("output", "cannot write what was printed");
+  if (!std::cout.flush() || std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    eigenformer::fail("output", "cannot write what was printed");
 }
 
 /// The exit code of run(), or `failure` after a line on standard error.
@@ -65,7 +67,8 @@ class Interrupt {
 inline void require_writable_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directory(folder, error);
-  eigenformer::ensure(std::filesystem::is_directory(folder), "output", "cannot make the folder ", folder.string(), error ? ": " + error.message() : "");
+  eigenformer::ensure(std::filesystem::is_directory(folder), "output", "cannot make the folder ", folder.string(),
+                      error ? ": " + error.message() : "");
   const std::filesystem::path probe = folder / ".eigenformer_probe";
   std::FILE* const file = std::fopen(probe.string().c_str(), "wb");
   eigenformer::ensure(file != nullptr, "output", "cannot write into the folder ", folder.string());
@@ -81,8 +84,8 @@ inline void require_writable_file(const std::filesystem::path& file) {
   require_writable_folder(folder);
 }
 
-/// A text with its control characters shown as pictures (U+2400…), new lines and tabs apart: what a model writes must not steer a
-/// terminal. Those of two bytes (U+0080 to U+009F) become U+FFFD.
+/// A text with its control characters shown as pictures (U+2400…), new lines and tabs apart: what a model writes must
+/// not steer a terminal. Those of two bytes (U+0080 to U+009F) become U+FFFD.
 inline std::string visible(const std::string& text) {
   std::string shown;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "terminal.hpp"
 #include "eigenformer/train/trainer.hpp"
+#include "terminal.hpp"
 
 namespace example {
 

@@ -54,8 +54,11 @@ class Windows {
   Windows(std::string_view text, Index length) : text_(text), length_(length) {
     const auto last = static_cast<Index>(text.size()) - length;
     for (Index i = 0; i <= last; ++i)
-      if (const auto at = static_cast<std::size_t>(i); (i == 0 || text[at - 1] == '\n') && text[at] != ' ' && text[at] != '\n') begins_.push_back(i);
-    eigenformer::ensure(!begins_.empty(), "train_lm", "a text of ", text.size(), " bytes has no line from which a window of ", length, " could begin");
+      if (const auto at = static_cast<std::size_t>(i);
+          (i == 0 || text[at - 1] == '\n') && text[at] != ' ' && text[at] != '\n')
+        begins_.push_back(i);
+    eigenformer::ensure(!begins_.empty(), "train_lm", "a text of ", text.size(),
+                        " bytes has no line from which a window of ", length, " could begin");
   }
 
   Index size() const { return static_cast<Index>(begins_.size()); }
@@ -63,7 +66,8 @@ class Windows {
   /// The windows of these numbers.
   Batch operator()(const std::vector<Index>& numbers) const {
     const auto count = static_cast<Index>(numbers.size());
-    Batch batch{eigenformer::Tensor<Id, 2>(eigenformer::Shape{count, length_}), eigenformer::Tensor<Id, 2>(eigenformer::Shape{count, length_})};
+    Batch batch{eigenformer::Tensor<Id, 2>(eigenformer::Shape{count, length_}),
+                eigenformer::Tensor<Id, 2>(eigenformer::Shape{count, length_})};
     for (Index b = 0; b < count; ++b)
       for (Index n = 0; n < length_; ++n) {
         const Index at = begins_[static_cast<std::size_t>(numbers[static_cast<std::size_t>(b)])] + n;

@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "corpus.hpp"
-#include "eigenformer/core/initialize.hpp"
-#include "eigenformer/train/trainer.hpp"
 #include "../support/program.hpp"
 #include "../support/progress.hpp"
 #include "../support/terminal.hpp"
+#include "corpus.hpp"
+#include "eigenformer/core/initialize.hpp"
+#include "eigenformer/train/trainer.hpp"
 #include "text.hpp"
 #include "translator.hpp"
 
@@ -56,8 +56,9 @@ bool learn(const Options& options, const Corpus& corpus) {
   std::printf("Learning to translate %s.\n",
               options.data.empty() ? "the names of numbers, English to Korean" : options.data.c_str());
   std::printf("%lld parameters: %td + %td layers, width %td, hidden %td, %td heads, %td characters\n",
-              static_cast<long long>(eigenformer::parameter_count(translator.model)), options.sizes.layers, options.sizes.layers,
-              options.sizes.width, options.sizes.hidden, options.sizes.heads, translator.vocabulary.size() - 3);
+              static_cast<long long>(eigenformer::parameter_count(translator.model)), options.sizes.layers,
+              options.sizes.layers, options.sizes.width, options.sizes.hidden, options.sizes.heads,
+              translator.vocabulary.size() - 3);
 
   eigenformer::Trainer trainer(
       std::move(translator.model),
@@ -81,7 +82,8 @@ bool learn(const Options& options, const Corpus& corpus) {
   translator.model = std::move(trainer.model);
   translator.save(options.model);
   if (!interrupt.asked()) return true;
-  std::printf("\nStopped after %td of %td steps; what it has learned is in %s\n", trainer.steps(), options.steps, options.model.c_str());
+  std::printf("\nStopped after %td of %td steps; what it has learned is in %s\n", trainer.steps(), options.steps,
+              options.model.c_str());
   return false;
 }
 
@@ -102,7 +104,8 @@ double test(eigenformer::Context& ctx, const Translator& translator, const std::
   return percent;
 }
 
-/// Standard input to standard output, a line for a line; or the n best, each after its line's number, a tab, its score, and a tab. Lines that have arrived already are translated together.
+/// Standard input to standard output, a line for a line; or the n best, each after its line's number, a tab, its score,
+/// and a tab. Lines that have arrived already are translated together.
 void translate_lines(eigenformer::Context& ctx, const Translator& translator, Index beams = 1, Index n_best = 1) {
   std::vector<std::string> lines;
   const bool terminal = example::writes_to_terminal();
@@ -188,7 +191,8 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.footer("Without a subcommand it is train, with the options of train.");
   const auto common = [&](CLI::App& command) {
-    command.add_option("--model", options.model, "File of the trained model; with --data, its name here")->capture_default_str();
+    command.add_option("--model", options.model, "File of the trained model; with --data, its name here")
+        ->capture_default_str();
     command.add_option("--threads", options.threads, "Threads; 0: all")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
@@ -224,13 +228,16 @@ int run(int argc, char** argv) {
   translating.add_option("--beams", options.beams, "Beams of the search; 1: always the most probable character")
       ->check(CLI::Range(Index{1}, Index{1000}))
       ->capture_default_str();
-  translating.add_option("--n-best", options.n_best, "So many translations of each line, the best first; from 2 on, each after the number of its line and its mean log-probability, with tabs")
+  translating
+      .add_option("--n-best", options.n_best,
+                  "So many translations of each line, the best first; from 2 on, each after the number of its line and "
+                  "its mean log-probability, with tabs")
       ->check(CLI::Range(Index{1}, Index{1000}))
       ->capture_default_str();
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.empty() ||
-      (arguments[0] != "train" && arguments[0] != "translate" && arguments[0] != "-h" && arguments[0] != "--help" && arguments[0] != "--version"))
+  if (arguments.empty() || (arguments[0] != "train" && arguments[0] != "translate" && arguments[0] != "-h" &&
+                            arguments[0] != "--help" && arguments[0] != "--version"))
     arguments.insert(arguments.begin(), "train");
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   try {
@@ -238,7 +245,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
-  eigenformer::ensure(options.n_best <= options.beams, "translate", "--n-best ", options.n_best, " needs --beams ", options.n_best, " or more");
+  eigenformer::ensure(options.n_best <= options.beams, "translate", "--n-best ", options.n_best, " needs --beams ",
+                      options.n_best, " or more");
   if (!options.data.empty() && training.count("--model") == 0)  // not over the model of the numbers
     options.model = std::filesystem::path(options.data).filename().replace_extension("safetensors").string();
   return training.parsed() ? train(options) : translate(options);

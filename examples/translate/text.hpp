@@ -83,10 +83,8 @@ class Vocabulary {
     std::vector<Id> ids;
     for (const Character& character : characters(text)) {
       const auto found = ids_.find(std::string(character.bytes));
-      if (found != ids_.end())
-        ids.push_back(found->second);
-      else if (unknown)
-        ++*unknown;
+      if (found != ids_.end()) ids.push_back(found->second);
+      else if (unknown) ++*unknown;
     }
     return ids;
   }

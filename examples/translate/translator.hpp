@@ -38,13 +38,12 @@ struct Translator {
   eigenformer::PaperTransformer model;
 
   Translator(const Sizes& of, Vocabulary characters, Index longest_translation)
-      : sizes(of),
-        vocabulary(std::move(characters)),
-        longest(longest_translation),
+      : sizes(of), vocabulary(std::move(characters)), longest(longest_translation),
         model(sizes.config(vocabulary.size())) {}
 
   /// The best translation of each text.
-  std::vector<std::string> operator()(eigenformer::Context& ctx, const std::vector<std::string>& texts, Index beams = 1) const {
+  std::vector<std::string> operator()(eigenformer::Context& ctx, const std::vector<std::string>& texts,
+                                      Index beams = 1) const {
     std::vector<std::string> best;
     for (auto& translations : n_best(ctx, texts, beams, 1)) best.push_back(std::move(translations[0].text));
     return best;
@@ -54,9 +53,10 @@ struct Translator {
     std::string text;
     double score = 0;  ///< mean log-probability of its characters and its end
   };
-  /// The best translations of each text, by beam search; one beam is greedy. Unknown characters are left out; if nothing is left,
-  /// the translation is empty.
-  std::vector<std::vector<Translation>> n_best(eigenformer::Context& ctx, const std::vector<std::string>& texts, Index beams, Index count) const {
+  /// The best translations of each text, by beam search; one beam is greedy. Unknown characters are left out; if
+  /// nothing is left, the translation is empty.
+  std::vector<std::vector<Translation>> n_best(eigenformer::Context& ctx, const std::vector<std::string>& texts,
+                                               Index beams, Index count) const {
     std::vector<std::vector<Id>> sources;
     std::vector<std::size_t> order;  // of those with a source, the shorter first
     for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -83,7 +83,8 @@ struct Translator {
         auto& found = translations[order[begin + i]];
         found.clear();
         for (const auto& hypothesis : results[i])
-          if (hypothesis.failure.empty()) found.push_back({vocabulary.decode(hypothesis.tokens), hypothesis.normalized});
+          if (hypothesis.failure.empty())
+            found.push_back({vocabulary.decode(hypothesis.tokens), hypothesis.normalized});
         eigenformer::ensure(!found.empty(), "translate", "text ", order[begin + i], ": ", results[i][0].failure);
       }
     }
@@ -105,7 +106,7 @@ struct Translator {
     const auto text = [&](const char* name) {
       const auto found = metadata.find(name);
       eigenformer::ensure(found != metadata.end(), "translate", path.string(),
-                           " is no model of this program: its metadata has no ", name);
+                          " is no model of this program: its metadata has no ", name);
       return found->second;
     };
     const auto number = [&](const char* name) {

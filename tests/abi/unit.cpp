@@ -17,8 +17,8 @@ std::vector<std::size_t> layout_of() {
 }
 
 std::vector<std::size_t> layout() {
-  return layout_of<ef::Shape<3>, ef::View<float, 3>, ef::Tensor<float, 1>, ef::Tensor<double, 4>, ef::Threads, ef::Arena, ef::Tape,
-                   ef::Context, ef::Mask, ef::Random, Model>();
+  return layout_of<ef::Shape<3>, ef::View<float, 3>, ef::Tensor<float, 1>, ef::Tensor<double, 4>, ef::Threads,
+                   ef::Arena, ef::Tape, ef::Context, ef::Mask, ef::Random, Model>();
 }
 
 std::unique_ptr<ef::Context> context(int threads) { return std::make_unique<ef::Context>(ef::Threads(threads)); }
@@ -36,7 +36,9 @@ Model model() {
 const std::vector<ef::Id> source{3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, target{1, 3, 4, 1, 5, 6}, next{3, 4, 2, 5, 6, 2};
 const std::vector<ef::Index> lengths{5, 3};
 
-ef::ConstView<ef::Id, 2> rows(const std::vector<ef::Id>& ids) { return {ids.data(), {2, static_cast<ef::Index>(ids.size()) / 2}}; }
+ef::ConstView<ef::Id, 2> rows(const std::vector<ef::Id>& ids) {
+  return {ids.data(), {2, static_cast<ef::Index>(ids.size()) / 2}};
+}
 
 ef::ConstView<float, 3> logits(ef::Context& ctx, const Model& with) {
   return with(ctx, {.source = rows(source), .source_lengths = lengths, .target = rows(target)});
@@ -54,7 +56,8 @@ ef::Tensor<float, 2> product(ef::Context& ctx, const ef::Weight<float>& weight) 
   ef::Tensor<float, 2> x(ef::Shape<2>{2, weight.extent(1)}), y(ef::Shape<2>{2, weight.extent(0)});
   std::fill_n(x.data(), x.size(), 1.0f);
   const auto scratch = ctx.scratch();
-  ef::kernel::linear_forward<float>(ctx.threads, ctx.arena, x.view(), weight.view(), ef::ConstView<float, 1>(), y.view(), weight.panels());
+  ef::kernel::linear_forward<float>(ctx.threads, ctx.arena, x.view(), weight.view(), ef::ConstView<float, 1>(),
+                                    y.view(), weight.panels());
   return y;
 }
 

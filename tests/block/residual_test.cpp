@@ -68,7 +68,8 @@ TEST(Residual, GivesTheSublayerItsInput) {
   Context ctx;
   const auto seen = [&](const auto& residual) {
     Tensor<double, 3> input;
-    residual(ctx, ConstView<double, 3>(stream()), [&](ConstView<double, 3> z) { return input = Tensor<double, 3>(z), z; });
+    residual(ctx, ConstView<double, 3>(stream()),
+             [&](ConstView<double, 3> z) { return input = Tensor<double, 3>(z), z; });
     return input;
   };
   EXPECT_TRUE(identical(seen(silent<PostNorm<double>>(ResidualConfig{4})), stream()));

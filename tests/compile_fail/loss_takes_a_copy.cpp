@@ -5,5 +5,6 @@
 using namespace eigenformer;
 
 void accumulate(Trainer<Gpt2<float>>& trainer, const Tensor<Id, 2>& ids) {
-  trainer.accumulate([&](Context& ctx, Gpt2<float> model) { return op::cross_entropy(ctx, model(ctx, {.ids = ids}), ids); });
+  trainer.accumulate(
+      [&](Context& ctx, Gpt2<float> model) { return op::cross_entropy(ctx, model(ctx, {.ids = ids}), ids); });
 }

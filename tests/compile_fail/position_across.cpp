@@ -3,5 +3,6 @@
 #include "eigenformer/model/encoder_decoder.hpp"
 using namespace eigenformer;
 using Heads = Attention<float, RotaryHeads<float>>;
-using Mine = BasicEncoderDecoder<EncoderBlock<PostNorm<float>, Heads>, DecoderBlock<PostNorm<float>, Heads, Heads>, Rotary<float>>;
+using Mine = BasicEncoderDecoder<EncoderBlock<PostNorm<float>, Heads>, DecoderBlock<PostNorm<float>, Heads, Heads>,
+                                 Rotary<float>>;
 const Mine model(EncoderDecoderConfig{.source_vocabulary = 5, .target_vocabulary = 5});

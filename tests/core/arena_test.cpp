@@ -93,7 +93,8 @@ TEST(Arena, ResetMakesOneBlockAndThenNothingIsAllocated) {
     std::vector<char*> pieces;
     pieces.reserve(8);
     const std::size_t before = allocations;
-    for (const Index bytes : {1000, 60000, 1, 200000, 64, 65, 1000000, 30}) pieces.push_back(arena.allocate<char>(bytes));
+    for (const Index bytes : {1000, 60000, 1, 200000, 64, 65, 1000000, 30})
+      pieces.push_back(arena.allocate<char>(bytes));
     EXPECT_EQ(allocations, before) << "round " << round;
     for (std::size_t i = 1; i < pieces.size(); ++i) EXPECT_GT(pieces[i], pieces[i - 1]) << "one block";
     arena.reset();

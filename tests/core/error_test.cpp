@@ -22,7 +22,8 @@ TEST(Error, NamesPlaceAndNumbers) {
 TEST(Error, ReadsShapesStringsAndFractions) {
   EXPECT_EQ(error_of([] { fail("x", Shape{2, 3}, " ", std::string("name"), " ", true); }), "[x] (2, 3) name true");
   EXPECT_EQ(error_of([] { fail("x", 0.1, " ", 1.0, " ", -0.5f, " ", 2500.0); }), "[x] 0.1 1 -0.5 2500");
-  EXPECT_EQ(error_of([] { fail("x", 1e-9, " ", 1e300); }), "[x] 1e-09 1e+300") << "small and large numbers stay what they are";
+  EXPECT_EQ(error_of([] { fail("x", 1e-9, " ", 1e300); }), "[x] 1e-09 1e+300")
+      << "small and large numbers stay what they are";
 }
 
 TEST(Error, RequireThrowsOnlyWhenItFails) {

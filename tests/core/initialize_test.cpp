@@ -33,7 +33,8 @@ Model initialized(std::uint64_t seed) {
 }
 
 bool same_bits(const auto& a, const auto& b) {
-  return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(*a.data())) == 0;
+  return a.shape() == b.shape() &&
+         std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(*a.data())) == 0;
 }
 
 struct Moments {
@@ -95,7 +96,8 @@ TEST(RequireInitialized, LooksForOneValue) {
     try {
       require_initialized(model, "place");
     } catch (const Error& error) {
-      return std::string(error.what()) == "[place] all weights are zero: call initialize(model, seed), or load them, before the model is used";
+      return std::string(error.what()) ==
+             "[place] all weights are zero: call initialize(model, seed), or load them, before the model is used";
     }
     return false;
   };

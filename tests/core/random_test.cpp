@@ -12,7 +12,8 @@ using namespace eigenformer;
 
 // The published vectors of Random123 (tests/kat_vectors): counter, key, result.
 static_assert(philox({0, 0, 0, 0}, 0) == PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
-static_assert(philox({~0u, ~0u, ~0u, ~0u}, ~std::uint64_t{0}) == PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+static_assert(philox({~0u, ~0u, ~0u, ~0u}, ~std::uint64_t{0}) ==
+              PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
 static_assert(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0'a4093822) ==
               PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 

@@ -104,7 +104,8 @@ TEST(Tape, TheGradientOfASliceIsASliceOfTheGradient) {
   const auto weights = counting(2, 2);
   const auto y = weighted_sum(r.ctx, times(r.ctx, all.slice(1, 1, 2), 10), weights);
   backward(r.ctx, y);
-  EXPECT_EQ(elements(dx), (std::vector<double>{0, 10, 20, 0, 0, 30, 40, 0})) << "what nobody used has gradient 0, not garbage";
+  EXPECT_EQ(elements(dx), (std::vector<double>{0, 10, 20, 0, 0, 30, 40, 0}))
+      << "what nobody used has gradient 0, not garbage";
 }
 
 TEST(Tape, SlicesReshapesAndHeadsShareOneBuffer) {
@@ -145,7 +146,8 @@ TEST(Tape, StepsThatTheResultDoesNotDependOnAreSkipped) {
   Recording r;
   const auto x = counting(1, 2), weights = counting(1, 2);
   const auto y = weighted_sum(r.ctx, times(r.ctx, x.view(), 2), weights);
-  r.ctx.record(r.ctx.output<double>(Shape{1}), [](Context&, ConstView<double, 1>) { FAIL() << "nothing depends on this"; });
+  r.ctx.record(r.ctx.output<double>(Shape{1}),
+               [](Context&, ConstView<double, 1>) { FAIL() << "nothing depends on this"; });
   backward(r.ctx, y);
 }
 
@@ -171,7 +173,8 @@ TEST(Tape, ResetForgetsWhatWasRecordedNotWhatIsWatched) {
   EXPECT_EQ(r.tape.size(), 1);
   r.ctx.reset();
   EXPECT_EQ(r.tape.size(), 0);
-  EXPECT_EQ(error_of([&] { r.ctx.gradient(stale); }), "[tape] a value of (1, 3) lay in memory that has been released since: it has no gradient");
+  EXPECT_EQ(error_of([&] { r.ctx.gradient(stale); }),
+            "[tape] a value of (1, 3) lay in memory that has been released since: it has no gradient");
   EXPECT_TRUE(r.ctx.gradient(x.view()));
 }
 
@@ -188,7 +191,8 @@ TEST(Backward, RefusesWhatItCannotDifferentiate) {
   const auto foreign = counting(1, 3);
   const Tensor<double, 1> number(Shape{1}), two(Shape{2});
   EXPECT_EQ(error_of([&] { backward(r.ctx, two.view()); }), "[backward] expected a single number, not (2)");
-  EXPECT_EQ(error_of([&] { backward(r.ctx, number.view()); }), "[backward] the result was not computed in this context, or has been released since");
+  EXPECT_EQ(error_of([&] { backward(r.ctx, number.view()); }),
+            "[backward] the result was not computed in this context, or has been released since");
   EXPECT_EQ(error_of([&] { backward(r.ctx, foreign.view(), counting(3, 1).view()); }),
             "[backward] result (1, 3) and its gradient (3, 1) must have the same shape, without gaps");
 }
@@ -213,7 +217,8 @@ TEST(Backward, OncePerValue) {
   backward(r.ctx, weighted_sum(r.ctx, trunk, weights));
   const auto second = weighted_sum(r.ctx, times(r.ctx, trunk, 3), weights);
   EXPECT_EQ(error_of([&] { backward(r.ctx, second); }),
-            "[tape] how a value of (1, 3) was computed is no longer known, since a backward pass or the end of a scratch scope: compute it again");
+            "[tape] how a value of (1, 3) was computed is no longer known, since a backward pass or the end of a "
+            "scratch scope: compute it again");
 }
 
 // By hand: L = Σ w·(k·x), so dL/dx = k·w.
@@ -284,7 +289,9 @@ TEST(Backward, IsRightWhateverWasReleased) {
     scope(0);
     const Value one = values[any(static_cast<std::uint32_t>(values.size()))], other = values.back();
     backward(r.ctx, sum(r.ctx, weighted_sum(r.ctx, one.view, weights), weighted_sum(r.ctx, other.view, weights)));
-    for (Index i = 0; i < x.size(); ++i) ASSERT_EQ(dx.data()[i], (one.factor + other.factor) * weights.data()[i]) << "round " << round << ", element " << i;
+    for (Index i = 0; i < x.size(); ++i)
+      ASSERT_EQ(dx.data()[i], (one.factor + other.factor) * weights.data()[i])
+          << "round " << round << ", element " << i;
   }
 }
 
@@ -314,8 +321,10 @@ TEST(Tape, WhatHasBeenReleasedHasNoGradient) {
     loss = weighted_sum(r.ctx, gone, weights);
   }
   EXPECT_EQ(r.tape.size(), 0);
-  EXPECT_EQ(error_of([&] { r.ctx.gradient(gone); }), "[tape] a value of (1, 3) lay in memory that has been released since: it has no gradient");
-  EXPECT_EQ(error_of([&] { backward(r.ctx, loss); }), "[backward] the result was not computed in this context, or has been released since");
+  EXPECT_EQ(error_of([&] { r.ctx.gradient(gone); }),
+            "[tape] a value of (1, 3) lay in memory that has been released since: it has no gradient");
+  EXPECT_EQ(error_of([&] { backward(r.ctx, loss); }),
+            "[backward] the result was not computed in this context, or has been released since");
 }
 
 // The result outlives the scope, its derivative does not.
@@ -332,7 +341,8 @@ TEST(Tape, RecordedInAScopeAnOuterResultIsNotDifferentiated) {
   }
   const auto loss = weighted_sum(r.ctx, y, weights);
   EXPECT_EQ(error_of([&] { backward(r.ctx, loss); }),
-            "[tape] how a value of (1, 3) was computed is no longer known, since a backward pass or the end of a scratch scope: compute it again");
+            "[tape] how a value of (1, 3) was computed is no longer known, since a backward pass or the end of a "
+            "scratch scope: compute it again");
 }
 
 TEST(Tape, DoesNotOutliveItsMemory) {
@@ -347,7 +357,8 @@ TEST(Tape, DoesNotOutliveItsMemory) {
     EXPECT_EQ(tape.size(), 1);
     Context other;
     other.tape = &tape;
-    EXPECT_EQ(error_of([&] { times(other, std::as_const(x).view(), 2); }), "[tape] it has recorded in another context: reset() that first");
+    EXPECT_EQ(error_of([&] { times(other, std::as_const(x).view(), 2); }),
+              "[tape] it has recorded in another context: reset() that first");
     ctx.reset();
     times(other, std::as_const(x).view(), 2);
     EXPECT_EQ(tape.size(), 1);
@@ -421,7 +432,8 @@ TEST(Tape, WatchesMemoryOnceAndWhole) {
   r.tape.watch(x.view().slice(0, 0, 2), part.view());
   EXPECT_EQ(error_of([&] { r.tape.watch(x.view(), dx.view()); }),
             "[tape] a value of (4, 4) overlaps another one that is watched or recorded");
-  EXPECT_EQ(error_of([&] { r.ctx.gradient(x.view()); }), "[tape] a view of (4, 4) reaches beyond the memory whose gradient is watched");
+  EXPECT_EQ(error_of([&] { r.ctx.gradient(x.view()); }),
+            "[tape] a view of (4, 4) reaches beyond the memory whose gradient is watched");
   EXPECT_TRUE(r.ctx.gradient(x.view().slice(0, 0, 2)));
 }
 

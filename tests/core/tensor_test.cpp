@@ -102,11 +102,13 @@ TEST(Tensor, RefusesSizesThatOverflow) {
 }
 
 TEST(Tensor, WithoutMemoryIsAnError) {
-  if (test::memory_is_sanitized || sizeof(Index) < 8) GTEST_SKIP() << "needs a large address space, and its own allocator";
+  if (test::memory_is_sanitized || sizeof(Index) < 8)
+    GTEST_SKIP() << "needs a large address space, and its own allocator";
   constexpr auto many = static_cast<Index>(std::uint64_t{1} << 45);
   EXPECT_EQ(error_of([] { Tensor<float, 1>(Shape{many}); }), "[memory] there is no memory for 140737488355328 bytes");
   EXPECT_EQ(error_of([] { require_memory("test", many, 4); }), "[memory] there is no memory for 140737488355328 bytes");
-  EXPECT_EQ(error_of([] { require_memory("test", many, many); }), "[test] there is no memory for 35184372088832 times 35184372088832 bytes");
+  EXPECT_EQ(error_of([] { require_memory("test", many, many); }),
+            "[test] there is no memory for 35184372088832 times 35184372088832 bytes");
 }
 
 TEST(Tensor, RefusesNegativeExtents) {

@@ -72,7 +72,8 @@ TEST(Threads, ThatTheSystemRefusesAreAnError) {
   const std::string error = error_of([] { Threads(500); });
   ASSERT_EQ(setrlimit(RLIMIT_AS, &old), 0);
   EXPECT_NE(error.find("[threads] the system refuses 500 threads: "), std::string::npos) << error;
-  for (int i = 0; i < 100000 && running() != before; ++i) std::this_thread::yield();  // a joined thread is still listed for a moment
+  for (int i = 0; i < 100000 && running() != before; ++i)
+    std::this_thread::yield();  // a joined thread is still listed for a moment
   EXPECT_EQ(running(), before);
   EXPECT_EQ(cuts(Threads(3), 9, 3).size(), 3u) << "and what can be had works";
 #endif
@@ -81,7 +82,8 @@ TEST(Threads, ThatTheSystemRefusesAreAnError) {
 TEST(Threads, CutsDependOnShapeAlone) {
   EXPECT_EQ(cuts(Threads(), 10, 4), (Cuts{{0, 4}, {4, 8}, {8, 10}}));
   for (const Index n : {0, 1, 4, 5, 8, 1000})
-    for (const int count : {2, 3, 5}) EXPECT_EQ(cuts(Threads(count), n, 4), cuts(Threads(), n, 4)) << n << " on " << count;
+    for (const int count : {2, 3, 5})
+      EXPECT_EQ(cuts(Threads(count), n, 4), cuts(Threads(), n, 4)) << n << " on " << count;
 }
 
 TEST(Threads, NoWorkNoCall) {

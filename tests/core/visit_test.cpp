@@ -75,17 +75,19 @@ TEST(Walk, EndsWhereItIsTold) {
 
 TEST(Walk, NamesEveryTensorThatIsThere) {
   Whole whole;
-  EXPECT_EQ(paths(whole), (Paths{"first.weight", "first.bias", "items.0.weight", "items.0.bias", "items.1.weight", "choice.scale"}));
+  EXPECT_EQ(paths(whole),
+            (Paths{"first.weight", "first.bias", "items.0.weight", "items.0.bias", "items.1.weight", "choice.scale"}));
   whole.extra.emplace(1);
   whole.choice.emplace<Part>(1, false);
-  EXPECT_EQ(paths(whole), (Paths{"first.weight", "first.bias", "items.0.weight", "items.0.bias", "items.1.weight", "extra.weight",
-                                 "extra.bias", "choice.weight"}));
+  EXPECT_EQ(paths(whole), (Paths{"first.weight", "first.bias", "items.0.weight", "items.0.bias", "items.1.weight",
+                                 "extra.weight", "extra.bias", "choice.weight"}));
 }
 
 TEST(Walk, HandsOverTheLeaf) {
   Whole whole;
   std::vector<std::pair<Init, Decay>> leaves;
-  walk([&](const std::string&, const Leaf& leaf, const auto&) { leaves.emplace_back(leaf.init, leaf.decay); }, whole.first);
+  walk([&](const std::string&, const Leaf& leaf, const auto&) { leaves.emplace_back(leaf.init, leaf.decay); },
+       whole.first);
   EXPECT_EQ(leaves, (std::vector<std::pair<Init, Decay>>{{Init::xavier, Decay::yes}, {Init::zeros, Decay::no}}));
 }
 
@@ -94,7 +96,8 @@ TEST(Walk, SeveralModelsInLockstep) {
   const Whole c;
   set_zero(a);
   a.items[1].weight(1, 0) = 5;
-  walk([](const std::string&, const Leaf&, auto& to, const auto& from, const auto&) { to = from; }, b, std::as_const(a), c);
+  walk([](const std::string&, const Leaf&, auto& to, const auto& from, const auto&) { to = from; }, b, std::as_const(a),
+       c);
   EXPECT_EQ(b.items[1].weight(1, 0), 5);
   EXPECT_NE(b.items[1].weight.data(), a.items[1].weight.data());
 }

@@ -19,7 +19,8 @@ using test::allocations;
 namespace {
 
 Llama<float> small_llama() {
-  Llama<float> model({.vocabulary = 50, .layers = 2, .block = {.width = 32, .hidden = 48, .heads = 4, .dropout = 0, .key_heads = 2}});
+  Llama<float> model(
+      {.vocabulary = 50, .layers = 2, .block = {.width = 32, .hidden = 48, .heads = 4, .dropout = 0, .key_heads = 2}});
   initialize(model, 1);
   Context ctx;
   pack(ctx, model);
@@ -58,7 +59,8 @@ TEST(Allocations, NonePerStepOfABeamSearch) {
   std::vector<std::size_t> seen;
   seen.reserve(1000);
   beam_search(ctx, model, {{1, 2, 3}, {4}}, {.max_tokens = 200, .beams = 4, .rules = {.processors = {Watch{&seen}}}});
-  std::vector<std::size_t> steps;  // the processor sees sequence 0 once for each of its beams, of which the first step has one
+  std::vector<std::size_t>
+      steps;  // the processor sees sequence 0 once for each of its beams, of which the first step has one
   for (std::size_t i = 1; i < seen.size(); i += 4) steps.push_back(seen[i]);
   ASSERT_EQ(steps.size(), 199u);
   EXPECT_EQ(steps[198], steps[20]);

@@ -1,4 +1,5 @@
-// Training and decoding with the floating-point exceptions that numerical programs have trapped: any would end this program.
+// Training and decoding with the floating-point exceptions that numerical programs have trapped: any would end this
+// program.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +45,8 @@ class Traps {
 
 TEST(TrapsTest, TrainingAndGeneratingWithADecoder) {
   if (!Traps::supported) GTEST_SKIP() << "nothing can be trapped here";
-  Llama<float> model({.vocabulary = 40, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2}});
+  Llama<float> model(
+      {.vocabulary = 40, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2}});
   initialize(model, 1);
   const auto ids = random_ids(Shape{3, 20}, 0, 40, 1);
   auto next = random_ids(Shape{3, 20}, 0, 40, 2);
@@ -53,36 +55,52 @@ TEST(TrapsTest, TrainingAndGeneratingWithADecoder) {
   const Traps traps;
   Trainer trainer(std::move(model), {.learning_rate = ConstantRate{1e-3}, .clip = 1.0}, Threads(2));
   for (int step = 0; step < 3; ++step) {
-    trainer.accumulate([&](Context& ctx, const Llama<float>& m) { return op::cross_entropy(ctx, m(ctx, {.ids = ids, .lengths = sizes}), next, {.smoothing = 0.1}); });
+    trainer.accumulate([&](Context& ctx, const Llama<float>& m) {
+      return op::cross_entropy(ctx, m(ctx, {.ids = ids, .lengths = sizes}), next, {.smoothing = 0.1});
+    });
     ASSERT_FALSE(trainer.step().skipped);
   }
   Context ctx{Threads(2)};
   const std::vector<std::vector<Id>> prompts{{3}, {1, 4, 1, 5, 9}};
   const TokenRules rules{.repetition_penalty = 1.3, .no_repeat = 2, .suppressed = {5}};
   generate(ctx, trainer.model, prompts, {.max_tokens = 20, .ends = {7}, .rules = rules});
-  generate(ctx, trainer.model, prompts, {.max_tokens = 20, .ends = {7}, .sampling = Sampling{.temperature = 0.7, .top_k = 10, .top_p = 0.9, .min_p = 0.01, .seed = 1}, .rules = rules, .log_probabilities = true});
-  beam_search(ctx, trainer.model, prompts, {.max_tokens = 12, .ends = {7}, .beams = 4, .n_best = 3, .penalty = LengthPenalty::power, .rules = rules});
+  generate(ctx, trainer.model, prompts,
+           {.max_tokens = 20,
+            .ends = {7},
+            .sampling = Sampling{.temperature = 0.7, .top_k = 10, .top_p = 0.9, .min_p = 0.01, .seed = 1},
+            .rules = rules,
+            .log_probabilities = true});
+  beam_search(
+      ctx, trainer.model, prompts,
+      {.max_tokens = 12, .ends = {7}, .beams = 4, .n_best = 3, .penalty = LengthPenalty::power, .rules = rules});
 }
 
 TEST(TrapsTest, TrainingAndGeneratingWithAnEncoderDecoder) {
   if (!Traps::supported) GTEST_SKIP() << "nothing can be trapped here";
   using Model = EncoderDecoder<PreNorm<float>>;
-  Model model(EncoderDecoderConfig{
-      .source_vocabulary = 40, .target_vocabulary = 40, .encoder_layers = 1, .decoder_layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0.1}});
+  Model model(EncoderDecoderConfig{.source_vocabulary = 40,
+                                   .target_vocabulary = 40,
+                                   .encoder_layers = 1,
+                                   .decoder_layers = 2,
+                                   .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0.1}});
   initialize(model, 1);
-  const auto source = random_ids(Shape{3, 9}, 0, 40, 1), target = random_ids(Shape{3, 5}, 0, 40, 2), next = random_ids(Shape{3, 5}, 0, 40, 3);
+  const auto source = random_ids(Shape{3, 9}, 0, 40, 1), target = random_ids(Shape{3, 5}, 0, 40, 2),
+             next = random_ids(Shape{3, 5}, 0, 40, 3);
   const auto sizes = lengths({9, 4, 0}), target_sizes = lengths({5, 0, 2});
   const Traps traps;
   Trainer trainer(std::move(model), {.learning_rate = ConstantRate{1e-3}, .clip = 1.0}, Threads(2));
   for (int step = 0; step < 3; ++step) {
     trainer.accumulate([&](Context& ctx, const Model& m) {
-      return op::cross_entropy(ctx, m(ctx, {.source = source, .source_lengths = sizes, .target = target, .target_lengths = target_sizes}), next, {.smoothing = 0.1});
+      return op::cross_entropy(
+          ctx, m(ctx, {.source = source, .source_lengths = sizes, .target = target, .target_lengths = target_sizes}),
+          next, {.smoothing = 0.1});
     });
     ASSERT_FALSE(trainer.step().skipped);
   }
   Context ctx{Threads(2)};
   generate(ctx, trainer.model, source, sizes, {.max_tokens = 10, .ends = {7}, .begin = 1});
-  beam_search(ctx, trainer.model, source, sizes, {.max_tokens = 10, .ends = {7}, .begin = 1, .beams = 3, .penalty = LengthPenalty::wu, .alpha = 0.6});
+  beam_search(ctx, trainer.model, source, sizes,
+              {.max_tokens = 10, .ends = {7}, .begin = 1, .beams = 3, .penalty = LengthPenalty::wu, .alpha = 0.6});
 }
 
 }  // namespace

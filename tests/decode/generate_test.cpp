@@ -70,9 +70,12 @@ TEST(Generate, OfEqualsTheLowestId) {
   const ToyModel<> model{4, [](auto, auto) { return std::vector<double>{1, 2, 2, 2}; }};
   Context ctx;
   EXPECT_EQ(generate(ctx, model, {{0}}, {.max_tokens = 2})[0].tokens, (std::vector<Id>{1, 1}));
-  EXPECT_EQ(generate(ctx, model, {{0}}, {.max_tokens = 2, .sampling = Sampling{.temperature = 0}})[0].tokens, (std::vector<Id>{1, 1}));
-  EXPECT_EQ(generate(ctx, model, {{0}}, {.max_tokens = 2, .sampling = Sampling{.top_p = 0}})[0].tokens, (std::vector<Id>{1, 1}));
-  EXPECT_EQ(generate(ctx, model, {{0}}, {.max_tokens = 2, .sampling = Sampling{.top_k = 1}})[0].tokens, (std::vector<Id>{1, 1}));
+  EXPECT_EQ(generate(ctx, model, {{0}}, {.max_tokens = 2, .sampling = Sampling{.temperature = 0}})[0].tokens,
+            (std::vector<Id>{1, 1}));
+  EXPECT_EQ(generate(ctx, model, {{0}}, {.max_tokens = 2, .sampling = Sampling{.top_p = 0}})[0].tokens,
+            (std::vector<Id>{1, 1}));
+  EXPECT_EQ(generate(ctx, model, {{0}}, {.max_tokens = 2, .sampling = Sampling{.top_k = 1}})[0].tokens,
+            (std::vector<Id>{1, 1}));
 }
 
 TEST(Generate, EndsAreNoPartOfTheTextAndLeaveTheBatch) {
@@ -102,41 +105,56 @@ TEST(Generate, NothingIsAnEmptyText) {
 
 TEST(Generate, FromSources) {
   // The source said once, token by token, then an end.
-  const ToyModel<> model{10, [](std::span<const Id> source, std::span<const Id> text) {
-                           std::vector<double> row(10);
-                           row[text.size() - 1 < source.size() ? static_cast<std::size_t>(source[text.size() - 1]) : 2] = 1;
-                           return row;
-                         }};
+  const ToyModel<> model{
+      10, [](std::span<const Id> source, std::span<const Id> text) {
+        std::vector<double> row(10);
+        row[text.size() - 1 < source.size() ? static_cast<std::size_t>(source[text.size() - 1]) : 2] = 1;
+        return row;
+      }};
   Context ctx;
   const auto source = matrix<Id>({{5, 6, 0}, {7, 8, 9}, {4, 0, 0}});
-  EXPECT_EQ(tokens_of(generate(ctx, model, source, lengths({2, 3, 1}), {.ends = {2}, .begin = 1})), (Texts{{5, 6}, {7, 8, 9}, {4}}));
-  EXPECT_EQ(tokens_of(generate(ctx, model, source, {}, {.ends = {2}, .begin = 1})), (Texts{{5, 6, 0}, {7, 8, 9}, {4, 0, 0}}));
-  EXPECT_EQ(tokens_of(generate(ctx, model, source, lengths({2, 3, 1}), {.ends = {2}, .begin = 1, .prefixes = {{3}, {}, {3, 3}}})), (Texts{{3, 6}, {7, 8, 9}, {3, 3}}));
-  EXPECT_EQ(error_of([&] { generate(ctx, model, source, {}, {.ends = {2}}); }), "[generate] an encoder–decoder needs a begin token");
+  EXPECT_EQ(tokens_of(generate(ctx, model, source, lengths({2, 3, 1}), {.ends = {2}, .begin = 1})),
+            (Texts{{5, 6}, {7, 8, 9}, {4}}));
+  EXPECT_EQ(tokens_of(generate(ctx, model, source, {}, {.ends = {2}, .begin = 1})),
+            (Texts{{5, 6, 0}, {7, 8, 9}, {4, 0, 0}}));
+  EXPECT_EQ(tokens_of(generate(ctx, model, source, lengths({2, 3, 1}),
+                               {.ends = {2}, .begin = 1, .prefixes = {{3}, {}, {3, 3}}})),
+            (Texts{{3, 6}, {7, 8, 9}, {3, 3}}));
+  EXPECT_EQ(error_of([&] { generate(ctx, model, source, {}, {.ends = {2}}); }),
+            "[generate] an encoder–decoder needs a begin token");
 }
 
 TEST(Generate, BeginPrefixesForcedAndShortestTexts) {
   const auto model = counting(10);
   Context ctx;
   EXPECT_EQ(generate(ctx, model, {{}, {5}}, {.max_tokens = 2, .begin = 7})[0].tokens, (std::vector<Id>{8, 9}));
-  const auto forced = generate(ctx, model, {{1}, {5}, {0}}, {.max_tokens = 5, .ends = {4}, .prefixes = {{8}, {}, {1, 9, 4}}});
-  EXPECT_EQ(tokens_of(forced), (Texts{{8, 9, 0, 1, 2}, {6, 7, 8, 9, 0}, {1, 9}})) << "prefixes count as generated; an end that is forced ends";
+  const auto forced =
+      generate(ctx, model, {{1}, {5}, {0}}, {.max_tokens = 5, .ends = {4}, .prefixes = {{8}, {}, {1, 9, 4}}});
+  EXPECT_EQ(tokens_of(forced), (Texts{{8, 9, 0, 1, 2}, {6, 7, 8, 9, 0}, {1, 9}}))
+      << "prefixes count as generated; an end that is forced ends";
   EXPECT_EQ(forced[2].ending, Ending::end_token);
-  EXPECT_EQ(tokens_of(generate(ctx, model, {{1}, {5}}, {.max_tokens = 4, .rules = {.suppressed = {7}, .forced = {{2, 7}}}})), (Texts{{2, 3, 7, 8}, {6, 0, 7, 8}}));
-  EXPECT_EQ(tokens_of(generate(ctx, model, {{1}, {5}}, {.max_tokens = 2, .prefixes = {{8, 7, 6}, {9}}, .first_sequence = 3})), (Texts{{8, 7}, {9, 0}}));
+  EXPECT_EQ(
+      tokens_of(generate(ctx, model, {{1}, {5}}, {.max_tokens = 4, .rules = {.suppressed = {7}, .forced = {{2, 7}}}})),
+      (Texts{{2, 3, 7, 8}, {6, 0, 7, 8}}));
+  EXPECT_EQ(
+      tokens_of(generate(ctx, model, {{1}, {5}}, {.max_tokens = 2, .prefixes = {{8, 7, 6}, {9}}, .first_sequence = 3})),
+      (Texts{{8, 7}, {9, 0}}));
   // The end is 3: 2 comes first, then something else than 3, which is 0 of all the equals.
   const auto least = generate(ctx, model, {{1}}, {.max_tokens = 6, .min_tokens = 2, .ends = {3}});
   EXPECT_EQ(least[0].tokens, (std::vector<Id>{2, 0, 1, 2}));
-  EXPECT_EQ(generate(ctx, model, {{1}}, {.max_tokens = 6, .min_tokens = 1, .ends = {3}})[0].tokens, (std::vector<Id>{2}));
+  EXPECT_EQ(generate(ctx, model, {{1}}, {.max_tokens = 6, .min_tokens = 1, .ends = {3}})[0].tokens,
+            (std::vector<Id>{2}));
 }
 
 TEST(Generate, RulesSeePromptAndText) {
   const auto model = counting(4);
   Context ctx;
-  EXPECT_EQ(generate(ctx, model, {{1, 2}}, {.max_tokens = 2, .rules = {.no_repeat = 1}})[0].tokens, (std::vector<Id>{3, 0}));
+  EXPECT_EQ(generate(ctx, model, {{1, 2}}, {.max_tokens = 2, .rules = {.no_repeat = 1}})[0].tokens,
+            (std::vector<Id>{3, 0}));
   // Equal logits but for what was said: the penalty moves on to the next.
   const ToyModel<> flat{4, [](auto, auto) { return std::vector<double>{1, 1, 1, 0.6}; }};
-  EXPECT_EQ(generate(ctx, flat, {{1}}, {.max_tokens = 4, .rules = {.repetition_penalty = 2}})[0].tokens, (std::vector<Id>{0, 2, 3, 0}));
+  EXPECT_EQ(generate(ctx, flat, {{1}}, {.max_tokens = 4, .rules = {.repetition_penalty = 2}})[0].tokens,
+            (std::vector<Id>{0, 2, 3, 0}));
   std::vector<std::string> seen;
   const Processor note([&](const DecodeStep& at, auto logits) {
     std::string line = std::to_string(at.sequence) + "/" + std::to_string(at.generated) + ":";
@@ -145,21 +163,29 @@ TEST(Generate, RulesSeePromptAndText) {
     logits[3] = at.sequence == 6 ? 9 : 0;
   });
   Context threaded(Threads(3));
-  EXPECT_EQ(tokens_of(generate(threaded, flat, {{1, 2}, {0}}, {.max_tokens = 2, .rules = {.processors = {note}}, .first_sequence = 5})), (Texts{{0, 0}, {3, 3}}));
+  EXPECT_EQ(tokens_of(generate(threaded, flat, {{1, 2}, {0}},
+                               {.max_tokens = 2, .rules = {.processors = {note}}, .first_sequence = 5})),
+            (Texts{{0, 0}, {3, 3}}));
   EXPECT_EQ(seen, (std::vector<std::string>{"5/0:12", "6/0:0", "5/1:120", "6/1:03"}));
 }
 
 TEST(Generate, LogProbabilitiesAreTheModelsOwn) {
   const ToyModel<double> model{6, hashed(6, 5, 2)};
   Context ctx;
-  const auto results = generate(ctx, model, {{3}, {1, 4}}, {.max_tokens = 20, .ends = {2}, .sampling = Sampling{.temperature = 2, .top_k = 4}, .rules = {.suppressed = {5}}, .log_probabilities = true});
+  const auto results = generate(ctx, model, {{3}, {1, 4}},
+                                {.max_tokens = 20,
+                                 .ends = {2},
+                                 .sampling = Sampling{.temperature = 2, .top_k = 4},
+                                 .rules = {.suppressed = {5}},
+                                 .log_probabilities = true});
   bool ended = false;
   for (std::size_t i = 0; i < 2; ++i) {
     std::vector<Id> text = i == 0 ? std::vector<Id>{3} : std::vector<Id>{1, 4}, generated = results[i].tokens;
     if (results[i].ending == Ending::end_token) generated.push_back(2), ended = true;
     ASSERT_EQ(results[i].log_probabilities.size(), generated.size());
     for (std::size_t n = 0; n < generated.size(); ++n) {
-      EXPECT_NEAR(results[i].log_probabilities[n], log_softmax(model.rule({}, text))[static_cast<std::size_t>(generated[n])], 1e-12);
+      EXPECT_NEAR(results[i].log_probabilities[n],
+                  log_softmax(model.rule({}, text))[static_cast<std::size_t>(generated[n])], 1e-12);
       text.push_back(generated[n]);
     }
   }
@@ -171,7 +197,8 @@ std::size_t plain_cut(const std::vector<Id>& text, const Texts& stops) {
   for (std::size_t end = 1; end <= text.size(); ++end)
     for (std::size_t begin = 0; begin < end; ++begin)
       for (const auto& stop : stops)
-        if (std::vector<Id>(text.begin() + static_cast<Index>(begin), text.begin() + static_cast<Index>(end)) == stop) return begin;
+        if (std::vector<Id>(text.begin() + static_cast<Index>(begin), text.begin() + static_cast<Index>(end)) == stop)
+          return begin;
   return text.size();
 }
 
@@ -187,7 +214,9 @@ std::size_t plain_certain(const std::vector<Id>& text, const Texts& stops) {
 }
 
 TEST(Generate, StopSequencesAndWhatTheCallbackSees) {
-  const std::vector<Texts> all_stops{{{0, 1, 0}}, {{1, 1}, {0, 0, 0, 1}}, {{1, 0, 1, 1}, {0, 0}}, {{0, 1, 1}, {1, 1, 1, 1}, {1, 0, 0}}, {{1}}, {{1, 0, 1, 0}, {1, 1}}};
+  const std::vector<Texts> all_stops{
+      {{0, 1, 0}}, {{1, 1}, {0, 0, 0, 1}}, {{1, 0, 1, 1}, {0, 0}}, {{0, 1, 1}, {1, 1, 1, 1}, {1, 0, 0}},
+      {{1}},       {{1, 0, 1, 0}, {1, 1}}};
   int stopped = 0, ran = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed)
     for (const Texts& stops : all_stops) {
@@ -195,17 +224,19 @@ TEST(Generate, StopSequencesAndWhatTheCallbackSees) {
       Context ctx;
       const std::vector<Id> whole = plain_greedy(model.rule, {0}, 9);
       std::vector<Id> seen;
-      const auto result = generate(ctx, model, {{0}}, {.max_tokens = 9, .stops = stops, .log_probabilities = true, .on_token = [&](Index sequence, Id token) {
-                                                 EXPECT_EQ(sequence, 0);
-                                                 seen.push_back(token);
-                                                 const auto said = static_cast<Index>(model.passes.size());
-                                                 // As soon as it is certain: not before this step, and now.
-                                                 if (said < 9) {
-                                                   EXPECT_LE(seen.size(), plain_certain({whole.begin(), whole.begin() + said}, stops));
-                                                   EXPECT_GT(seen.size(), said > 1 ? plain_certain({whole.begin(), whole.begin() + said - 1}, stops) : 0);
-                                                 }
-                                                 return true;
-                                               }})[0];
+      const auto result = generate(
+          ctx, model, {{0}},
+          {.max_tokens = 9, .stops = stops, .log_probabilities = true, .on_token = [&](Index sequence, Id token) {
+             EXPECT_EQ(sequence, 0);
+             seen.push_back(token);
+             const auto said = static_cast<Index>(model.passes.size());
+             // As soon as it is certain: not before this step, and now.
+             if (said < 9) {
+               EXPECT_LE(seen.size(), plain_certain({whole.begin(), whole.begin() + said}, stops));
+               EXPECT_GT(seen.size(), said > 1 ? plain_certain({whole.begin(), whole.begin() + said - 1}, stops) : 0);
+             }
+             return true;
+           }})[0];
       const std::size_t cut = plain_cut(whole, stops);
       EXPECT_EQ(result.tokens, (std::vector<Id>(whole.begin(), whole.begin() + static_cast<Index>(cut))));
       EXPECT_EQ(result.ending, cut < 9 ? Ending::stop_sequence : Ending::length);
@@ -242,7 +273,11 @@ TEST(Generate, CallbackEndsASequence) {
   EXPECT_EQ(seen[0], results[0].tokens);
   EXPECT_EQ(seen[1], results[1].tokens);
   // Of tokens that were held back and come together, too: 3 4 6 was possible until 5 came.
-  const auto held = generate(ctx, model, {{2}}, {.max_tokens = 6, .stops = {{3, 4, 6}}, .log_probabilities = true, .on_token = [](Index, Id token) { return token != 3; }});
+  const auto held =
+      generate(ctx, model, {{2}},
+               {.max_tokens = 6, .stops = {{3, 4, 6}}, .log_probabilities = true, .on_token = [](Index, Id token) {
+                  return token != 3;
+                }});
   EXPECT_EQ(held[0].tokens, (std::vector<Id>{3}));
   EXPECT_EQ(held[0].log_probabilities.size(), 1u);
   EXPECT_EQ(held[0].ending, Ending::callback);
@@ -269,20 +304,25 @@ TEST(Generate, DrawsInProportion) {
   const double root_sum = std::sqrt(0.4) + std::sqrt(0.05) + std::sqrt(0.2) + std::sqrt(0.1) + std::sqrt(0.25);
   const std::vector<Case> cases{
       {{.seed = 1}, p},
-      {{.temperature = 2, .seed = 2}, {std::sqrt(0.4) / root_sum, std::sqrt(0.05) / root_sum, std::sqrt(0.2) / root_sum, std::sqrt(0.1) / root_sum, std::sqrt(0.25) / root_sum}},
+      {{.temperature = 2, .seed = 2},
+       {std::sqrt(0.4) / root_sum, std::sqrt(0.05) / root_sum, std::sqrt(0.2) / root_sum, std::sqrt(0.1) / root_sum,
+        std::sqrt(0.25) / root_sum}},
       {{.top_k = 3, .seed = 3}, {0.4 / 0.85, 0, 0.2 / 0.85, 0, 0.25 / 0.85}},
       {{.top_p = 0.6, .seed = 4}, {0.4 / 0.65, 0, 0, 0, 0.25 / 0.65}},
       {{.min_p = 0.2, .seed = 5}, {0.4 / 0.95, 0, 0.2 / 0.95, 0.1 / 0.95, 0.25 / 0.95}},
-      {{.top_k = 4, .top_p = 0.9, .seed = 6}, {0.4 / 0.95, 0, 0.2 / 0.95, 0.1 / 0.95, 0.25 / 0.95}},   // 0.85 of 0.95 is less than 0.9
-      {{.top_k = 3, .top_p = 0.76, .seed = 7}, {0.4 / 0.65, 0, 0, 0, 0.25 / 0.65}},                     // of what top_k left: 0.65 / 0.85
+      {{.top_k = 4, .top_p = 0.9, .seed = 6},
+       {0.4 / 0.95, 0, 0.2 / 0.95, 0.1 / 0.95, 0.25 / 0.95}},                        // 0.85 of 0.95 is less than 0.9
+      {{.top_k = 3, .top_p = 0.76, .seed = 7}, {0.4 / 0.65, 0, 0, 0, 0.25 / 0.65}},  // of what top_k left: 0.65 / 0.85
   };
   for (const Case& each : cases) {
     Context ctx;
     std::vector<Index> observed(5);
     const Index sequences = 40, steps = 100;
-    for (const Generated& result : generate(ctx, model, Texts(static_cast<std::size_t>(sequences), {0}), {.max_tokens = steps, .sampling = each.sampling}))
+    for (const Generated& result : generate(ctx, model, Texts(static_cast<std::size_t>(sequences), {0}),
+                                            {.max_tokens = steps, .sampling = each.sampling}))
       for (const Id token : result.tokens) ++observed[static_cast<std::size_t>(token)];
-    EXPECT_LT(chi_square(each.expected, observed, sequences * steps), 18.5) << "seed " << each.sampling.seed << ": one in a thousand at four degrees of freedom";
+    EXPECT_LT(chi_square(each.expected, observed, sequences * steps), 18.5)
+        << "seed " << each.sampling.seed << ": one in a thousand at four degrees of freedom";
     EXPECT_GT(chi_square({0.2, 0.2, 0.2, 0.2, 0.2}, observed, sequences * steps), 18.5);
   }
 }
@@ -293,7 +333,8 @@ TEST(Generate, DrawTakesTheTokenAtAPlace) {
       std::vector<double> logits(static_cast<std::size_t>(vocabulary)), sums;
       double total = 0;
       for (Index v = 0; v < vocabulary; ++v) {
-        logits[static_cast<std::size_t>(v)] = v % 3 == 1 || v + 2 > vocabulary ? -HUGE_VAL : std::log(1 + static_cast<double>(v % 7));
+        logits[static_cast<std::size_t>(v)] =
+            v % 3 == 1 || v + 2 > vocabulary ? -HUGE_VAL : std::log(1 + static_cast<double>(v % 7));
         total += std::exp(logits[static_cast<std::size_t>(v)]);
         sums.push_back(total);
       }
@@ -302,7 +343,8 @@ TEST(Generate, DrawTakesTheTokenAtAPlace) {
     }
   for (const int quarter : {0, 1, 2, 3}) {
     std::vector<float> equals(4, 2.0F);
-    EXPECT_EQ(draw(DecodeStep{}, std::span<float>(equals), quarter * 0.25), quarter) << "a share begins with its first place";
+    EXPECT_EQ(draw(DecodeStep{}, std::span<float>(equals), quarter * 0.25), quarter)
+        << "a share begins with its first place";
   }
   std::vector<float> one{-HUGE_VALF, 3, -HUGE_VALF};
   EXPECT_EQ(draw(DecodeStep{}, std::span<float>(one), 1 - 0x1p-53), 1);
@@ -321,8 +363,14 @@ TEST(Generate, UniformNumbersDifferInEverything) {
 TEST(Generate, EachOfABatchIsItselfAlone) {
   const ToyModel<> model{300, hashed(300, 9, 4)};
   Context ctx, threaded(Threads(3));
-  const GenerateConfig config{.max_tokens = 30, .ends = {5, 17, 33, 44, 76, 99, 120, 150, 199, 222, 231, 280}, .stops = {{7}, {9, 3}}, .sampling = Sampling{.temperature = 1.3, .top_k = 200, .top_p = 0.95, .min_p = 0.01, .seed = 3},
-                              .rules = {.repetition_penalty = 1.2, .no_repeat = 2, .suppressed = {4}}, .log_probabilities = true, .chunk = 2};
+  const GenerateConfig config{
+      .max_tokens = 30,
+      .ends = {5, 17, 33, 44, 76, 99, 120, 150, 199, 222, 231, 280},
+      .stops = {{7}, {9, 3}},
+      .sampling = Sampling{.temperature = 1.3, .top_k = 200, .top_p = 0.95, .min_p = 0.01, .seed = 3},
+      .rules = {.repetition_penalty = 1.2, .no_repeat = 2, .suppressed = {4}},
+      .log_probabilities = true,
+      .chunk = 2};
   const auto together = generate(ctx, model, ragged, config), by_threads = generate(threaded, model, ragged, config);
   std::vector<std::size_t> sizes_seen;
   for (std::size_t i = 0; i < ragged.size(); ++i) {
@@ -336,18 +384,23 @@ TEST(Generate, EachOfABatchIsItselfAlone) {
     }
     sizes_seen.push_back(alone.tokens.size());
   }
-  EXPECT_NE(*std::min_element(sizes_seen.begin(), sizes_seen.end()), *std::max_element(sizes_seen.begin(), sizes_seen.end())) << "some should end before others";
+  EXPECT_NE(*std::min_element(sizes_seen.begin(), sizes_seen.end()),
+            *std::max_element(sizes_seen.begin(), sizes_seen.end()))
+      << "some should end before others";
   const auto twins = generate(ctx, model, {{3}, {3}}, config);
   EXPECT_NE(twins[0].tokens, twins[1].tokens) << "the same prompt twice is drawn twice";
 }
 
 TEST(Generate, LogitsThatAreNone) {
   const auto bad = [](double logit) {
-    return ToyModel<>{3, [=](auto, std::span<const Id> text) { return std::vector<double>{-HUGE_VAL, text.size() < 4 ? 1 : logit, -HUGE_VAL}; }};
+    return ToyModel<>{3, [=](auto, std::span<const Id> text) {
+                        return std::vector<double>{-HUGE_VAL, text.size() < 4 ? 1 : logit, -HUGE_VAL};
+                      }};
   };
   Context ctx;
   for (const bool drawn : {false, true}) {
-    const GenerateConfig config{.sampling = drawn ? std::optional(Sampling{.top_p = 0.5}) : std::nullopt, .first_sequence = 3};
+    const GenerateConfig config{.sampling = drawn ? std::optional(Sampling{.top_p = 0.5}) : std::nullopt,
+                                .first_sequence = 3};
     const auto failure = [&](double logit) {
       const auto results = generate(ctx, bad(logit), {{0}, {0, 1}}, config);
       EXPECT_EQ(tokens_of(results), (Texts{{1, 1, 1}, {1, 1}}));
@@ -359,8 +412,11 @@ TEST(Generate, LogitsThatAreNone) {
     EXPECT_EQ(failure(-HUGE_VAL), "[decode] sequence 4, step 2: every token is excluded");
   }
   const ToyModel<> fine{3, hashed(3, 1, 1)};
-  const Processor spoils([](const DecodeStep&, auto logits) { logits[2] = static_cast<std::remove_reference_t<decltype(logits[0])>>(std::nan("")); });
-  EXPECT_EQ(generate(ctx, fine, {{0}}, {.rules = {.processors = {spoils}}})[0].failure, "[decode] sequence 0, step 0: the logit of token 2 is not a number");
+  const Processor spoils([](const DecodeStep&, auto logits) {
+    logits[2] = static_cast<std::remove_reference_t<decltype(logits[0])>>(std::nan(""));
+  });
+  EXPECT_EQ(generate(ctx, fine, {{0}}, {.rules = {.processors = {spoils}}})[0].failure,
+            "[decode] sequence 0, step 0: the logit of token 2 is not a number");
 }
 
 TEST(Generate, OneThatFailsCostsTheOthersNothing) {
@@ -376,7 +432,8 @@ TEST(Generate, OneThatFailsCostsTheOthersNothing) {
   for (const bool drawn : {false, true}) {
     GenerateConfig config{.max_tokens = 8, .ends = {0}, .log_probabilities = true};
     if (drawn) config.sampling = Sampling{.temperature = 2, .seed = 3};
-    const auto together = generate(ctx, model, prompts, config), by_threads = generate(threaded, model, prompts, config);
+    const auto together = generate(ctx, model, prompts, config),
+               by_threads = generate(threaded, model, prompts, config);
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       GenerateConfig one = config;
       one.first_sequence = static_cast<Index>(i);
@@ -393,7 +450,10 @@ TEST(Generate, OneThatFailsCostsTheOthersNothing) {
       if (alone.ending != Ending::failed) continue;
       ++failed;
       late += alone.tokens.size() > 0;
-      EXPECT_EQ(alone.failure.find("[decode] sequence " + std::to_string(i) + ", step " + std::to_string(alone.tokens.size()) + ": the logit of token "), 0u) << alone.failure;
+      EXPECT_EQ(alone.failure.find("[decode] sequence " + std::to_string(i) + ", step " +
+                                   std::to_string(alone.tokens.size()) + ": the logit of token "),
+                0u)
+          << alone.failure;
       EXPECT_EQ(alone.log_probabilities.size(), alone.tokens.size());
     }
   }
@@ -405,10 +465,12 @@ TEST(Generate, OneWithoutTokensFailsAlone) {
   const auto model = counting(4);
   Context ctx;
   std::vector<Id> seen;
-  const auto results = generate(ctx, model, {{0}, {1, 2}}, {.max_tokens = 3, .stops = {{0, 1}}, .rules = {.no_repeat = 1}, .on_token = [&](Index sequence, Id token) {
-                                                              if (sequence == 1) seen.push_back(token);
-                                                              return true;
-                                                            }});
+  const auto results = generate(
+      ctx, model, {{0}, {1, 2}},
+      {.max_tokens = 3, .stops = {{0, 1}}, .rules = {.no_repeat = 1}, .on_token = [&](Index sequence, Id token) {
+         if (sequence == 1) seen.push_back(token);
+         return true;
+       }});
   EXPECT_EQ(tokens_of(results), (Texts{{1, 2, 3}, {3, 0}}));
   EXPECT_EQ(results[0].ending, Ending::length);
   EXPECT_EQ(results[1].ending, Ending::failed);
@@ -436,7 +498,11 @@ TEST(Generate, WhatTheModelThrowsKeepsTheTextSoFar) {
     EXPECT_EQ(results[i].ending, Ending::failed);
     EXPECT_EQ(results[i].failure, "[toy] position 5 is past the last of 5");
   }
-  EXPECT_EQ(error_of([&] { generate(ctx, model, {{1, 2, 3, 4, 5}}); }), "[toy] position 5 is past the last of 5") << "there is no text yet";
+  EXPECT_EQ(error_of([&] {
+              generate(ctx, model, {{1, 2, 3, 4, 5}});
+            }),
+            "[toy] position 5 is past the last of 5")
+      << "there is no text yet";
 }
 
 TEST(Generate, WhatTheUserThrowsArrivesAsItIs) {
@@ -445,8 +511,13 @@ TEST(Generate, WhatTheUserThrowsArrivesAsItIs) {
   struct Mine {};
   const auto before = tokens_of(generate(ctx, model, {{1}, {5}}, {.max_tokens = 4}));
   int shown = 0;
-  EXPECT_THROW(generate(ctx, model, {{1}, {5}}, {.max_tokens = 4, .on_token = [&](Index, Id) -> bool { if (++shown == 3) throw Mine();
-    return true; }}), Mine);
+  EXPECT_THROW(generate(ctx, model, {{1}, {5}},
+                        {.max_tokens = 4,
+                         .on_token = [&](Index, Id) -> bool {
+                           if (++shown == 3) throw Mine();
+                           return true;
+                         }}),
+               Mine);
   EXPECT_EQ(shown, 3);
   const Processor throws([](const DecodeStep& at, auto) {
     if (at.generated == 2) throw Mine();
@@ -460,7 +531,8 @@ TEST(Generate, WhatTheUserThrowsArrivesAsItIs) {
 TEST(Generate, ForcedAgainstTheModel) {
   const ToyModel<> model{3, [](auto, auto) { return std::vector<double>{0, -HUGE_VAL, -HUGE_VAL}; }};
   Context ctx;
-  const auto result = generate(ctx, model, {{0}}, {.max_tokens = 3, .rules = {.forced = {{1, 2}}}, .log_probabilities = true})[0];
+  const auto result =
+      generate(ctx, model, {{0}}, {.max_tokens = 3, .rules = {.forced = {{1, 2}}}, .log_probabilities = true})[0];
   EXPECT_EQ(result.tokens, (std::vector<Id>{0, 2, 0}));
   EXPECT_EQ(result.log_probabilities, (std::vector<double>{0, -HUGE_VAL, 0}));
 }
@@ -468,19 +540,29 @@ TEST(Generate, ForcedAgainstTheModel) {
 TEST(Generate, BadSettingsRunNothing) {
   const ToyModel<> model{5, hashed(5, 1, 1)};
   Context ctx;
-  const auto error = [&](const GenerateConfig& config, const Texts& prompts = {{1}, {2}}) { return error_of([&] { generate(ctx, model, prompts, config); }); };
-  EXPECT_EQ(error({.max_tokens = -1}), "[decode] max_tokens -1 is invalid: must be in 0…" + std::to_string(largest_index));
+  const auto error = [&](const GenerateConfig& config, const Texts& prompts = {{1}, {2}}) {
+    return error_of([&] { generate(ctx, model, prompts, config); });
+  };
+  EXPECT_EQ(error({.max_tokens = -1}),
+            "[decode] max_tokens -1 is invalid: must be in 0…" + std::to_string(largest_index));
   EXPECT_EQ(error({.max_tokens = 3, .min_tokens = 4}), "[decode] min_tokens 4 is invalid: must be in 0…3");
   EXPECT_EQ(error({.ends = {-2}}), "[decode] there is no token -2");
   EXPECT_EQ(error({.stops = {{1}, {}}}), "[generate] an empty stop sequence");
   EXPECT_EQ(error({.prefixes = {{1}}}), "[decode] 1 prefixes for 2 sequences");
-  EXPECT_EQ(error({.sampling = Sampling{.temperature = -1}}), "[decode] temperature -1 is invalid: must be in [0, inf)");
-  EXPECT_EQ(error({.sampling = Sampling{.top_k = -1}}), "[decode] top_k -1 is invalid: must be in 0…" + std::to_string(largest_index));
-  EXPECT_EQ(error({.sampling = Sampling{.top_p = 1.5}}), "[decode] top_p 1.5 is invalid: must be in [0, 1.0000000000000002)");
-  EXPECT_EQ(error({.sampling = Sampling{.min_p = -0.5}}), "[decode] min_p -0.5 is invalid: must be in [0, 1.0000000000000002)");
-  EXPECT_EQ(error({.rules = {.repetition_penalty = 0}}), "[decode] repetition_penalty 0 is invalid: must be in [2.2250738585072014e-308, inf)");
-  EXPECT_EQ(error({.rules = {.no_repeat = -1}}), "[decode] no_repeat -1 is invalid: must be in 0…" + std::to_string(largest_index));
-  EXPECT_EQ(error({.rules = {.forced = {{-1, 2}}}}), "[decode] step -1 is invalid: must be in 0…" + std::to_string(largest_index));
+  EXPECT_EQ(error({.sampling = Sampling{.temperature = -1}}),
+            "[decode] temperature -1 is invalid: must be in [0, inf)");
+  EXPECT_EQ(error({.sampling = Sampling{.top_k = -1}}),
+            "[decode] top_k -1 is invalid: must be in 0…" + std::to_string(largest_index));
+  EXPECT_EQ(error({.sampling = Sampling{.top_p = 1.5}}),
+            "[decode] top_p 1.5 is invalid: must be in [0, 1.0000000000000002)");
+  EXPECT_EQ(error({.sampling = Sampling{.min_p = -0.5}}),
+            "[decode] min_p -0.5 is invalid: must be in [0, 1.0000000000000002)");
+  EXPECT_EQ(error({.rules = {.repetition_penalty = 0}}),
+            "[decode] repetition_penalty 0 is invalid: must be in [2.2250738585072014e-308, inf)");
+  EXPECT_EQ(error({.rules = {.no_repeat = -1}}),
+            "[decode] no_repeat -1 is invalid: must be in 0…" + std::to_string(largest_index));
+  EXPECT_EQ(error({.rules = {.forced = {{-1, 2}}}}),
+            "[decode] step -1 is invalid: must be in 0…" + std::to_string(largest_index));
   EXPECT_EQ(error({.chunk = 0}), "[decode] chunk 0 is invalid: must be in 1…" + std::to_string(largest_index));
   EXPECT_EQ(error({}, {{1}, {}}), "[decode] prompt 1 is empty, and there is no begin token");
   Tape tape;
@@ -489,7 +571,8 @@ TEST(Generate, BadSettingsRunNothing) {
   ctx.tape = nullptr;
   EXPECT_TRUE(model.passes.empty());
   bool called = false;
-  EXPECT_EQ(error({.rules = {.suppressed = {5}}, .on_token = [&](Index, Id) { return called = true; }}), "[decode] token 5 is not in a vocabulary of 5");
+  EXPECT_EQ(error({.rules = {.suppressed = {5}}, .on_token = [&](Index, Id) { return called = true; }}),
+            "[decode] token 5 is not in a vocabulary of 5");
   EXPECT_FALSE(called);
 }
 

@@ -22,13 +22,18 @@ namespace {
 using Sentences = std::vector<std::vector<Id>>;
 
 Llama<float> decoding_decoder() {
-  Llama<float> model({.vocabulary = 40, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2}});
+  Llama<float> model(
+      {.vocabulary = 40, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2}});
   randomize(model, 3);
   return model;
 }
 EncoderDecoder<PreNorm<float>> decoding_encoder_decoder() {
   EncoderDecoder<PreNorm<float>> model(
-      EncoderDecoderConfig{.source_vocabulary = 40, .target_vocabulary = 40, .encoder_layers = 1, .decoder_layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0}});
+      EncoderDecoderConfig{.source_vocabulary = 40,
+                           .target_vocabulary = 40,
+                           .encoder_layers = 1,
+                           .decoder_layers = 2,
+                           .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0}});
   randomize(model, 5);
   return model;
 }
@@ -43,9 +48,14 @@ std::vector<Id> with_end(std::vector<Id> tokens, bool ended, Id end) {
 TEST(DecodeModels, DecoderTextsHaveTheProbabilitiesOfAFullPass) {
   const auto model = decoding_decoder();
   Context ctx;
-  const auto drawn = generate(ctx, model, decoding_prompts, {.max_tokens = 30, .ends = {7}, .sampling = Sampling{.seed = 1}, .log_probabilities = true, .chunk = 3});
-  const auto searched = beam_search(ctx, model, decoding_prompts, {.max_tokens = 12, .ends = {7}, .beams = 4, .n_best = 3, .penalty = LengthPenalty::power});
-  const auto expect_same_bits = [&](std::size_t i, const std::vector<Id>& tokens, const std::vector<double>& log_probabilities) {
+  const auto drawn =
+      generate(ctx, model, decoding_prompts,
+               {.max_tokens = 30, .ends = {7}, .sampling = Sampling{.seed = 1}, .log_probabilities = true, .chunk = 3});
+  const auto searched =
+      beam_search(ctx, model, decoding_prompts,
+                  {.max_tokens = 12, .ends = {7}, .beams = 4, .n_best = 3, .penalty = LengthPenalty::power});
+  const auto expect_same_bits = [&](std::size_t i, const std::vector<Id>& tokens,
+                                    const std::vector<double>& log_probabilities) {
     std::vector<Id> whole = decoding_prompts[i];
     whole.insert(whole.end(), tokens.begin(), tokens.end());
     const auto full = score(ctx, model, {whole})[0].log_probabilities;
@@ -54,7 +64,8 @@ TEST(DecodeModels, DecoderTextsHaveTheProbabilitiesOfAFullPass) {
   for (std::size_t i = 0; i < decoding_prompts.size(); ++i) {
     expect_same_bits(i, with_end(drawn[i].tokens, drawn[i].ending == Ending::end_token, 7), drawn[i].log_probabilities);
     EXPECT_EQ(searched[i].size(), 3u);
-    for (const Hypothesis& each : searched[i]) expect_same_bits(i, with_end(each.tokens, each.ended, 7), each.log_probabilities);
+    for (const Hypothesis& each : searched[i])
+      expect_same_bits(i, with_end(each.tokens, each.ended, 7), each.log_probabilities);
   }
 }
 
@@ -63,9 +74,14 @@ TEST(DecodeModels, EncoderDecoderTextsHaveTheProbabilitiesOfAFullPass) {
   const auto source = random_ids(Shape{4, 9}, 0, 40, 1);
   const auto source_lengths = lengths({9, 2, 1, 5});
   Context ctx;
-  const auto drawn = generate(ctx, model, source, source_lengths, {.max_tokens = 30, .ends = {7}, .begin = 1, .sampling = Sampling{.seed = 1}, .log_probabilities = true});
-  const auto searched = beam_search(ctx, model, source, source_lengths, {.max_tokens = 12, .ends = {7}, .begin = 1, .beams = 4, .n_best = 3, .penalty = LengthPenalty::wu, .alpha = 0.6});
-  const auto expect_same_bits = [&](Index i, const std::vector<Id>& tokens, const std::vector<double>& log_probabilities) {
+  const auto drawn =
+      generate(ctx, model, source, source_lengths,
+               {.max_tokens = 30, .ends = {7}, .begin = 1, .sampling = Sampling{.seed = 1}, .log_probabilities = true});
+  const auto searched = beam_search(
+      ctx, model, source, source_lengths,
+      {.max_tokens = 12, .ends = {7}, .begin = 1, .beams = 4, .n_best = 3, .penalty = LengthPenalty::wu, .alpha = 0.6});
+  const auto expect_same_bits = [&](Index i, const std::vector<Id>& tokens,
+                                    const std::vector<double>& log_probabilities) {
     const auto alone = source.view().slice(0, i, 1).slice(1, 0, source_lengths(i));
     EXPECT_EQ(log_probabilities, score(ctx, model, alone, {}, {tokens}, {.begin = 1})[0].log_probabilities);
   };
@@ -73,7 +89,8 @@ TEST(DecodeModels, EncoderDecoderTextsHaveTheProbabilitiesOfAFullPass) {
     const Generated& text = drawn[static_cast<std::size_t>(i)];
     expect_same_bits(i, with_end(text.tokens, text.ending == Ending::end_token, 7), text.log_probabilities);
     EXPECT_EQ(searched[static_cast<std::size_t>(i)].size(), 3u);
-    for (const Hypothesis& each : searched[static_cast<std::size_t>(i)]) expect_same_bits(i, with_end(each.tokens, each.ended, 7), each.log_probabilities);
+    for (const Hypothesis& each : searched[static_cast<std::size_t>(i)])
+      expect_same_bits(i, with_end(each.tokens, each.ended, 7), each.log_probabilities);
   }
 }
 
@@ -85,7 +102,8 @@ TEST(DecodeModels, GreedyIsTheLargestLogitOfFullPasses) {
     std::vector<Id> ids = decoding_prompts[i];
     ASSERT_EQ(results[i].tokens.size(), 90u);
     for (const Id id : results[i].tokens) {
-      const auto logits = model(ctx, {.ids = ConstView<Id, 2>(ids.data(), Shape{Index{1}, static_cast<Index>(ids.size())})});
+      const auto logits =
+          model(ctx, {.ids = ConstView<Id, 2>(ids.data(), Shape{Index{1}, static_cast<Index>(ids.size())})});
       const float* const row = &logits(0, logits.extent(1) - 1, 0);
       ASSERT_EQ(id, static_cast<Id>(std::max_element(row, row + 40) - row)) << ids.size();
       ids.push_back(id);
@@ -100,10 +118,14 @@ TEST(DecodeModels, EachOfABatchIsItselfAloneOnAnyThreads) {
   const auto source = random_ids(Shape{4, 9}, 0, 40, 2);
   const auto source_lengths = lengths({3, 9, 0, 6});
   Context ctx, threaded(Threads(3));
-  const GenerateConfig drawing{.max_tokens = 25, .ends = {7, 9}, .begin = 1, .sampling = Sampling{.temperature = 1.5, .top_p = 0.9, .seed = 4}};
-  const BeamConfig searching{.max_tokens = 15, .ends = {7, 9}, .begin = 1, .beams = 3, .n_best = 2, .penalty = LengthPenalty::power};
-  const auto drawn = generate(threaded, decoder, decoding_prompts, drawing), said = generate(threaded, both, source, source_lengths, drawing);
-  const auto searched = beam_search(threaded, decoder, decoding_prompts, searching), translated = beam_search(threaded, both, source, source_lengths, searching);
+  const GenerateConfig drawing{
+      .max_tokens = 25, .ends = {7, 9}, .begin = 1, .sampling = Sampling{.temperature = 1.5, .top_p = 0.9, .seed = 4}};
+  const BeamConfig searching{
+      .max_tokens = 15, .ends = {7, 9}, .begin = 1, .beams = 3, .n_best = 2, .penalty = LengthPenalty::power};
+  const auto drawn = generate(threaded, decoder, decoding_prompts, drawing),
+             said = generate(threaded, both, source, source_lengths, drawing);
+  const auto searched = beam_search(threaded, decoder, decoding_prompts, searching),
+             translated = beam_search(threaded, both, source, source_lengths, searching);
   const auto expect_same_texts = [](const std::vector<Hypothesis>& a, const std::vector<Hypothesis>& b) {
     ASSERT_EQ(a.size(), b.size());
     for (std::size_t n = 0; n < a.size(); ++n) {
@@ -125,12 +147,14 @@ TEST(DecodeModels, EachOfABatchIsItselfAloneOnAnyThreads) {
 
 /// Sequences of 1 to 4 tokens 3…7, to be copied; 0 is padding, 1 begins, 2 ends.
 struct CopyBatch {
-  explicit CopyBatch(Index size, std::uint64_t seed) : source(Shape{size, 4}), target(Shape{size, 5}), labels(Shape{size, 5}), lengths(Shape{size}) {
+  explicit CopyBatch(Index size, std::uint64_t seed)
+      : source(Shape{size, 4}), target(Shape{size, 5}), labels(Shape{size, 5}), lengths(Shape{size}) {
     RandomSequence random(seed);
     for (Index b = 0; b < size; ++b) {
       lengths(b) = 1 + random.below(4);
       target(b, 0) = 1;
-      for (Index n = 0; n < lengths(b); ++n) source(b, n) = target(b, n + 1) = labels(b, n) = static_cast<Id>(3 + random.below(5));
+      for (Index n = 0; n < lengths(b); ++n)
+        source(b, n) = target(b, n + 1) = labels(b, n) = static_cast<Id>(3 + random.below(5));
       labels(b, lengths(b)) = 2;
     }
   }
@@ -142,8 +166,11 @@ struct CopyBatch {
 
 TEST(DecodeModels, CopyOnceTheyHaveLearntTo) {
   using Model = EncoderDecoder<PreNorm<float>>;
-  Model model(EncoderDecoderConfig{
-      .source_vocabulary = 8, .target_vocabulary = 8, .encoder_layers = 1, .decoder_layers = 1, .block = {.width = 32, .hidden = 64, .heads = 2, .dropout = 0}});
+  Model model(EncoderDecoderConfig{.source_vocabulary = 8,
+                                   .target_vocabulary = 8,
+                                   .encoder_layers = 1,
+                                   .decoder_layers = 1,
+                                   .block = {.width = 32, .hidden = 64, .heads = 2, .dropout = 0}});
   initialize(model, 1);
   Trainer trainer(model, {.learning_rate = WarmUp{32, 100, 0.5}});
   for (std::uint64_t step = 0; step < 500; ++step) {
@@ -156,8 +183,10 @@ TEST(DecodeModels, CopyOnceTheyHaveLearntTo) {
   }
   const CopyBatch fresh(24, 1'000'000);
   Context ctx;
-  const auto greedy = generate(ctx, trainer.model, fresh.source, fresh.lengths, {.max_tokens = 8, .ends = {2}, .begin = 1});
-  const auto beams = beam_search(ctx, trainer.model, fresh.source, fresh.lengths, {.max_tokens = 8, .ends = {2}, .begin = 1});
+  const auto greedy =
+      generate(ctx, trainer.model, fresh.source, fresh.lengths, {.max_tokens = 8, .ends = {2}, .begin = 1});
+  const auto beams =
+      beam_search(ctx, trainer.model, fresh.source, fresh.lengths, {.max_tokens = 8, .ends = {2}, .begin = 1});
   for (Index b = 0; b < 24; ++b) {
     EXPECT_EQ(greedy[static_cast<std::size_t>(b)].tokens, fresh.sequence(b)) << b;
     EXPECT_EQ(beams[static_cast<std::size_t>(b)][0].tokens, fresh.sequence(b)) << b;
@@ -180,14 +209,24 @@ TEST(DecodeModels, ASinglePromptIsAListOfOne) {
   };
   const std::vector<Id> prompt{1, 5, 7}, zeros{0, 0}, one{5};
   const auto expect_of = [&](const auto& model) {
-    const auto text = [&](const std::vector<Id>& ids) { return generate(ctx, model, std::vector<std::vector<Id>>{ids}, config)[0].tokens; };
-    const auto best = [&](const std::vector<Id>& ids) { return beam_search(ctx, model, std::vector<std::vector<Id>>{ids}, beams)[0][0].tokens; };
-    expect_all(std::vector{generate(ctx, model, {1, 5, 7}, config), generate(ctx, model, {{1, 5, 7}}, config), generate(ctx, model, prompt, config), generate(ctx, model, {prompt}, config),
-                           generate(ctx, model, {1, 5, 7}, {.max_tokens = 6, .begin = 1})}, text(prompt));
+    const auto text = [&](const std::vector<Id>& ids) {
+      return generate(ctx, model, std::vector<std::vector<Id>>{ids}, config)[0].tokens;
+    };
+    const auto best = [&](const std::vector<Id>& ids) {
+      return beam_search(ctx, model, std::vector<std::vector<Id>>{ids}, beams)[0][0].tokens;
+    };
+    expect_all(std::vector{generate(ctx, model, {1, 5, 7}, config), generate(ctx, model, {{1, 5, 7}}, config),
+                           generate(ctx, model, prompt, config), generate(ctx, model, {prompt}, config),
+                           generate(ctx, model, {1, 5, 7}, {.max_tokens = 6, .begin = 1})},
+               text(prompt));
     expect_all(std::vector{generate(ctx, model, {5}, config), generate(ctx, model, {{5}}, config)}, text(one));
     expect_all(std::vector{generate(ctx, model, {0, 0}, config), generate(ctx, model, {{0, 0}}, config)}, text(zeros));
-    expect_all(std::vector{beam_search(ctx, model, {1, 5, 7}, beams), beam_search(ctx, model, {{1, 5, 7}}, beams), beam_search(ctx, model, prompt, beams)}, best(prompt));
-    expect_all(std::vector{beam_search(ctx, model, {0, 0}, {.max_tokens = 6, .begin = 1, .beams = 2}), beam_search(ctx, model, {{0, 0}}, beams)}, best(zeros));
+    expect_all(std::vector{beam_search(ctx, model, {1, 5, 7}, beams), beam_search(ctx, model, {{1, 5, 7}}, beams),
+                           beam_search(ctx, model, prompt, beams)},
+               best(prompt));
+    expect_all(std::vector{beam_search(ctx, model, {0, 0}, {.max_tokens = 6, .begin = 1, .beams = 2}),
+                           beam_search(ctx, model, {{0, 0}}, beams)},
+               best(zeros));
     const auto two = generate(ctx, model, {{0, 0}, {5}}, config);
     ASSERT_EQ(two.size(), 2u);
     EXPECT_EQ(two[0].tokens, text(zeros));
@@ -199,14 +238,24 @@ TEST(DecodeModels, ASinglePromptIsAListOfOne) {
   expect_of(both);
   EXPECT_EQ(generate(ctx, decoder, {1, 5, 7})[0].tokens.size(), 100u);
   const auto source = random_ids(Shape{1, 3}, 0, 40, 2);
-  EXPECT_EQ(generate(ctx, both, {source(0, 0), source(0, 1), source(0, 2)}, config)[0].tokens, generate(ctx, both, source, {}, config)[0].tokens);
+  EXPECT_EQ(generate(ctx, both, {source(0, 0), source(0, 1), source(0, 2)}, config)[0].tokens,
+            generate(ctx, both, source, {}, config)[0].tokens);
 }
 
-// A token whose embedding is no number spoils its own text, not its neighbours': neither those of a batch nor of a cache.
+// A token whose embedding is no number spoils its own text, not its neighbours': neither those of a batch nor of a
+// cache.
 TEST(DecodeModels, OneThatFailsCostsTheOthersNothing) {
-  Llama<float> decoder({.vocabulary = 40, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2}, .tied = false});
-  EncoderDecoder<PreNorm<float>> both(EncoderDecoderConfig{.source_vocabulary = 40, .target_vocabulary = 40, .encoder_layers = 1, .decoder_layers = 2,
-                                                           .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0}, .sharing = Sharing::none});
+  Llama<float> decoder({.vocabulary = 40,
+                        .layers = 2,
+                        .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2},
+                        .tied = false});
+  EncoderDecoder<PreNorm<float>> both(
+      EncoderDecoderConfig{.source_vocabulary = 40,
+                           .target_vocabulary = 40,
+                           .encoder_layers = 1,
+                           .decoder_layers = 2,
+                           .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0},
+                           .sharing = Sharing::none});
   randomize(decoder, 3);
   randomize(both, 5);
   decoder.embedding.weight(11, 3) = both.embedding.weight(11, 3) = std::nanf("");
@@ -247,16 +296,22 @@ TEST(DecodeModels, OneThatFailsCostsTheOthersNothing) {
 }  // namespace
 // Positions that a model has not got are missed before it runs, not in the middle of a text.
 TEST(DecodeModels, RoomForAllTokens) {
-  Gpt2<float> model({.vocabulary = 7, .longest = 6, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
+  Gpt2<float> model(
+      {.vocabulary = 7, .longest = 6, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
   randomize(model, 1);
   Context ctx;
   Index shown = 0;
   const auto show = [&](Index, Id) { return ++shown > 0; };
   EXPECT_EQ(generate(ctx, model, {{1, 2}}, {.max_tokens = 5, .on_token = show})[0].tokens.size(), 5u);
   EXPECT_EQ(shown, 5);
-  EXPECT_EQ(error_of([&] { generate(ctx, model, {{1}, {1, 2}}, {.max_tokens = 6, .on_token = show}); }),
+  EXPECT_EQ(error_of([&] {
+              generate(ctx, model, {{1}, {1, 2}}, {.max_tokens = 6, .on_token = show});
+            }),
             "[decode] text 1: 2 tokens and 6 more are too many for the model's 6 positions");
-  EXPECT_EQ(error_of([&] { beam_search(ctx, model, {{1, 2}}, {.max_tokens = 6}); }), "[decode] text 0: 2 tokens and 6 more are too many for the model's 6 positions");
+  EXPECT_EQ(error_of([&] {
+              beam_search(ctx, model, {{1, 2}}, {.max_tokens = 6});
+            }),
+            "[decode] text 0: 2 tokens and 6 more are too many for the model's 6 positions");
   EXPECT_EQ(shown, 5);
 }
 

@@ -18,7 +18,8 @@ constexpr double excluded = -std::numeric_limits<double>::infinity();
 template <class T>
 struct Processors : ::testing::Test {
   /// What a processor makes of logits after a text.
-  static std::vector<double> after(auto processor, const std::vector<double>& logits, const std::vector<Id>& text = {}, Index generated = 0) {
+  static std::vector<double> after(auto processor, const std::vector<double>& logits, const std::vector<Id>& text = {},
+                                   Index generated = 0) {
     std::vector<T> row(logits.begin(), logits.end());
     processor(DecodeStep{text, generated, 7}, std::span<T>(row));
     return {row.begin(), row.end()};
@@ -43,7 +44,9 @@ TYPED_TEST_SUITE(Processors, ProcessorScalars);
 using Ids = std::set<Id>;
 
 TYPED_TEST(Processors, TopPKeepsWhileTheMassBeforeIsLess) {
-  const auto kept = [](double p, const std::vector<double>& probabilities) { return TestFixture::kept(TopP(p), probabilities); };
+  const auto kept = [](double p, const std::vector<double>& probabilities) {
+    return TestFixture::kept(TopP(p), probabilities);
+  };
   EXPECT_EQ(kept(0.9, {0.5, 0.35, 0.1, 0.05}), (Ids{0, 1, 2}));
   EXPECT_EQ(kept(0.8, {0.3, 0.1, 0.1, 0.5}), (Ids{3, 0})) << "0.5 + 0.3 is 0.8, whatever its rounding";
   EXPECT_EQ(kept(0.6, {0.5, 0.3, 0.15, 0.05}), (Ids{0, 1}));
@@ -52,7 +55,8 @@ TYPED_TEST(Processors, TopPKeepsWhileTheMassBeforeIsLess) {
   EXPECT_EQ(kept(1, {0.3, 0.1, 0.1, 0.5}), (Ids{0, 1, 2, 3}));
   EXPECT_EQ(kept(1, {1, 1e-30, 0, 1e-30}), (Ids{0, 1, 3}));
   EXPECT_EQ(kept(0.5, {0.25, 0.25, 0.25, 0.25}), (Ids{0, 1})) << "of equals the lowest ids";
-  EXPECT_EQ(kept(0.5, std::vector<double>(1000, 1.0 / 1000)).size(), 500u) << "a nucleus larger than is looked at first";
+  EXPECT_EQ(kept(0.5, std::vector<double>(1000, 1.0 / 1000)).size(), 500u)
+      << "a nucleus larger than is looked at first";
   EXPECT_EQ(kept(0.999999, std::vector<double>(100, 0.01)).size(), 100u);
 }
 
@@ -71,7 +75,8 @@ TYPED_TEST(Processors, MinP) {
   EXPECT_EQ(TestFixture::kept(MinP(0.26), p), (Ids{0, 1}));
   EXPECT_EQ(TestFixture::kept(MinP(0.5), p), (Ids{0, 1}));
   EXPECT_EQ(TestFixture::kept(MinP(1), p), (Ids{0}));
-  EXPECT_EQ(TestFixture::kept(MinP(0.7), {0.5, 0.35, 0.15}), (Ids{0, 1})) << "0.7 of 0.5 is 0.35, whatever its rounding";
+  EXPECT_EQ(TestFixture::kept(MinP(0.7), {0.5, 0.35, 0.15}), (Ids{0, 1}))
+      << "0.7 of 0.5 is 0.35, whatever its rounding";
 }
 
 TYPED_TEST(Processors, Temperature) {
@@ -84,12 +89,14 @@ TYPED_TEST(Processors, Temperature) {
   const auto zero = TestFixture::after(Temperature(0), {1, 2, 2, -3});
   EXPECT_EQ(zero, (std::vector<double>{excluded, 2, excluded, excluded})) << "ties to the lowest id";
   for (const double tiny : {1e-30, 1e-44, 1e-310})
-    for (const double x : TestFixture::after(Temperature(tiny), {100, 200, 150})) EXPECT_TRUE(x < HUGE_VAL) << tiny << ": neither infinite nor NaN";
+    for (const double x : TestFixture::after(Temperature(tiny), {100, 200, 150}))
+      EXPECT_TRUE(x < HUGE_VAL) << tiny << ": neither infinite nor NaN";
 }
 
 TYPED_TEST(Processors, RepetitionPenalty) {
   // 0 occurs twice and is penalised once; 1 is negative; 2 does not occur; 3 is zero; 9 is beyond the vocabulary.
-  EXPECT_EQ(TestFixture::after(RepetitionPenalty(2), {4, -4, 5, 0, excluded}, {0, 1, 0, 3, 4, 9}), (std::vector<double>{2, -8, 5, 0, excluded}));
+  EXPECT_EQ(TestFixture::after(RepetitionPenalty(2), {4, -4, 5, 0, excluded}, {0, 1, 0, 3, 4, 9}),
+            (std::vector<double>{2, -8, 5, 0, excluded}));
   EXPECT_EQ(TestFixture::after(RepetitionPenalty(0.5), {4, -4}, {0, 1}), (std::vector<double>{8, -2}));
   RepetitionPenalty again(2);  // its notes are of one call
   for (const Id token : {0, 1, 0}) {
@@ -110,7 +117,8 @@ TYPED_TEST(Processors, NoRepeat) {
   EXPECT_EQ(TestFixture::after(NoRepeat(4), row, text), row);
   EXPECT_EQ(TestFixture::after(NoRepeat(0), row, text), row);
   EXPECT_EQ(TestFixture::after(NoRepeat(3), row, {2, 2}), row) << "too short";
-  EXPECT_EQ(TestFixture::after(NoRepeat(2), row, {2, 2}), (std::vector<double>{0, 1, excluded, 3})) << "a pair that overlaps itself";
+  EXPECT_EQ(TestFixture::after(NoRepeat(2), row, {2, 2}), (std::vector<double>{0, 1, excluded, 3}))
+      << "a pair that overlaps itself";
 }
 
 TYPED_TEST(Processors, SuppressAndMinLength) {
@@ -145,13 +153,15 @@ TYPED_TEST(Processors, OfNothingLeftIsAnError) {
 TEST(Processor, TakesWhatItsFunctionTakes) {
   std::vector<float> floats{1, 2};
   std::vector<double> doubles{1, 2};
-  const Processor generic([](const DecodeStep&, auto logits) { logits[0] = 5; }), narrow([](const DecodeStep&, std::span<float> logits) { logits[1] = 6; });
+  const Processor generic([](const DecodeStep&, auto logits) { logits[0] = 5; }),
+      narrow([](const DecodeStep&, std::span<float> logits) { logits[1] = 6; });
   generic(DecodeStep{}, std::span<float>(floats));
   generic(DecodeStep{}, std::span<double>(doubles));
   narrow(DecodeStep{}, std::span<float>(floats));
   EXPECT_EQ(floats, (std::vector<float>{5, 6}));
   EXPECT_EQ(doubles, (std::vector<double>{5, 2}));
-  EXPECT_EQ(error_of([&] { narrow(DecodeStep{}, std::span<double>(doubles)); }), "[decode] a processor does not take logits of the model's type");
+  EXPECT_EQ(error_of([&] { narrow(DecodeStep{}, std::span<double>(doubles)); }),
+            "[decode] a processor does not take logits of the model's type");
   const Processor top(TopK(1));
   top(DecodeStep{}, std::span<double>(doubles));
   EXPECT_EQ(doubles, (std::vector<double>{5, excluded}));

@@ -21,12 +21,20 @@ namespace {
 const Texts scored_texts{{3, 7, 1, 12}, {5}, {}, {9, 9, 2, 2, 0, 4, 11}, {1, 2}};
 
 Llama<double> scoring_decoder(bool tied = true) {
-  Llama<double> model({.vocabulary = 13, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2}, .tied = tied});
+  Llama<double> model({.vocabulary = 13,
+                       .layers = 2,
+                       .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2},
+                       .tied = tied});
   randomize(model, 3);
   return model;
 }
 EncoderDecoder<PreNorm<double>> scoring_encoder_decoder() {
-  EncoderDecoder<PreNorm<double>> model(EncoderDecoderConfig{.source_vocabulary = 13, .target_vocabulary = 13, .encoder_layers = 1, .decoder_layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0}});
+  EncoderDecoder<PreNorm<double>> model(
+      EncoderDecoderConfig{.source_vocabulary = 13,
+                           .target_vocabulary = 13,
+                           .encoder_layers = 1,
+                           .decoder_layers = 2,
+                           .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0}});
   randomize(model, 4);
   return model;
 }
@@ -66,7 +74,8 @@ TEST(Score, OfDecoders) {
     }
     for (const Index rows : {1, 2, 5}) {
       const auto pieces = score(ctx, model, scored_texts, {.begin = begin, .rows = rows});
-      for (std::size_t b = 0; b < scored_texts.size(); ++b) EXPECT_EQ(pieces[b].log_probabilities, scores[b].log_probabilities) << rows;
+      for (std::size_t b = 0; b < scored_texts.size(); ++b)
+        EXPECT_EQ(pieces[b].log_probabilities, scores[b].log_probabilities) << rows;
     }
   }
   EXPECT_TRUE(score(ctx, model, Texts{}).empty());
@@ -84,7 +93,9 @@ TEST(Score, OfEncoderDecoders) {
     whole.insert(whole.begin(), 6);
     std::vector<double> want;
     for (std::size_t n = 1; n < whole.size(); ++n) {
-      const auto logits = model(ctx, {.source = source.view().slice(0, row, 1).slice(1, 0, source_lengths(row)), .target = ConstView<Id, 2>(whole.data(), Shape{Index{1}, static_cast<Index>(n)})});
+      const auto logits =
+          model(ctx, {.source = source.view().slice(0, row, 1).slice(1, 0, source_lengths(row)),
+                      .target = ConstView<Id, 2>(whole.data(), Shape{Index{1}, static_cast<Index>(n)})});
       want.push_back(plain_log_probability(logits, static_cast<Index>(n), whole[n]));
     }
     expect_score(scores[b], want);
@@ -111,12 +122,14 @@ TEST(Score, OfASingleText) {
   const auto decoder = scoring_decoder();
   const auto both = scoring_encoder_decoder();
   Context ctx;
-  const auto single = score(ctx, decoder, {3, 7, 1}), list = score(ctx, decoder, {{3, 7, 1}}, {}), vector = score(ctx, decoder, std::vector<Id>{3, 7, 1});
+  const auto single = score(ctx, decoder, {3, 7, 1}), list = score(ctx, decoder, {{3, 7, 1}}, {}),
+             vector = score(ctx, decoder, std::vector<Id>{3, 7, 1});
   ASSERT_EQ(single.size(), 1u);
   EXPECT_EQ(single[0].log_probabilities.size(), 2u);
   EXPECT_EQ(single[0].log_probabilities, list[0].log_probabilities);
   EXPECT_EQ(single[0].log_probabilities, vector[0].log_probabilities);
-  EXPECT_EQ(score(ctx, decoder, {0, 0}, {.begin = 1})[0].log_probabilities, score(ctx, decoder, {{0, 0}}, {.begin = 1})[0].log_probabilities);
+  EXPECT_EQ(score(ctx, decoder, {0, 0}, {.begin = 1})[0].log_probabilities,
+            score(ctx, decoder, {{0, 0}}, {.begin = 1})[0].log_probabilities);
   const auto source = matrix<Id>({{5, 6, 7}});
   const auto plain = score(ctx, both, source, {}, {{3, 7}}, {.begin = 1})[0].log_probabilities;
   EXPECT_EQ(score(ctx, both, source, {}, {3, 7}, {.begin = 1})[0].log_probabilities, plain);
@@ -130,12 +143,30 @@ TEST(Score, BadInput) {
   const auto decoder = scoring_decoder();
   const auto both = scoring_encoder_decoder();
   Context ctx;
-  EXPECT_EQ(error_of([&] { score(ctx, decoder, {{1, 2}, {3, 13}}); }), "[score] token 13 of text 1 is not in a vocabulary of 13");
-  EXPECT_EQ(error_of([&] { score(ctx, decoder, {{1, 2}}, {.rows = 0}); }), "[score] rows 0 is invalid: must be in 1…" + std::to_string(largest_index));
-  EXPECT_EQ(error_of([&] { score(ctx, both, Tensor<Id, 2>(Shape{1, 2}), {}, {{1}}, {}); }), "[score] an encoder–decoder needs a begin token");
-  EXPECT_EQ(error_of([&] { score(ctx, both, Tensor<Id, 2>(Shape{2, 2}), {}, {{1}}, {.begin = 0}); }), "[score] 1 targets for 2 sources");
-  EXPECT_EQ(error_of([&] { score(ctx, decoder, {{1, 2}}, {.begin = -1}); }), "[score] there is no token -1 to begin with");
-  EXPECT_EQ(error_of([&] { score(ctx, decoder, {1, std::vector<Id>{2}}); }), "[decode] ids and sequences of ids side by side");
+  EXPECT_EQ(error_of([&] {
+              score(ctx, decoder, {{1, 2}, {3, 13}});
+            }),
+            "[score] token 13 of text 1 is not in a vocabulary of 13");
+  EXPECT_EQ(error_of([&] {
+              score(ctx, decoder, {{1, 2}}, {.rows = 0});
+            }),
+            "[score] rows 0 is invalid: must be in 1…" + std::to_string(largest_index));
+  EXPECT_EQ(error_of([&] {
+              score(ctx, both, Tensor<Id, 2>(Shape{1, 2}), {}, {{1}}, {});
+            }),
+            "[score] an encoder–decoder needs a begin token");
+  EXPECT_EQ(error_of([&] {
+              score(ctx, both, Tensor<Id, 2>(Shape{2, 2}), {}, {{1}}, {.begin = 0});
+            }),
+            "[score] 1 targets for 2 sources");
+  EXPECT_EQ(error_of([&] {
+              score(ctx, decoder, {{1, 2}}, {.begin = -1});
+            }),
+            "[score] there is no token -1 to begin with");
+  EXPECT_EQ(error_of([&] {
+              score(ctx, decoder, {1, std::vector<Id>{2}});
+            }),
+            "[decode] ids and sequences of ids side by side");
   Tape tape;
   ctx.tape = &tape;
   EXPECT_EQ(error_of([&] { score(ctx, decoder, {{1, 2}}); }), "[score] scoring is neither recorded nor with dropout");

@@ -52,7 +52,9 @@ struct ToyModel {
     void reserve(Index) {}
   };
 
-  State start(Index sequences) const { return {Texts(static_cast<std::size_t>(sequences)), Texts(static_cast<std::size_t>(sequences))}; }
+  State start(Index sequences) const {
+    return {Texts(static_cast<std::size_t>(sequences)), Texts(static_cast<std::size_t>(sequences))};
+  }
   State start(Context&, ConstView<Id, 2> source, ConstView<Index, 1> lengths) const {
     State state = start(source.extent(0));
     for (Index b = 0; b < source.extent(0); ++b) {
@@ -69,7 +71,8 @@ struct ToyModel {
     read(next, state, true);
     const View<T, 2> logits = ctx.arena.allocate<T>(Shape{state.sequences(), vocabulary});
     for (Index i = 0; i < logits.rows(); ++i) {
-      const std::vector<double> row = rule(state.sources[static_cast<std::size_t>(i)], state.texts[static_cast<std::size_t>(i)]);
+      const std::vector<double> row =
+          rule(state.sources[static_cast<std::size_t>(i)], state.texts[static_cast<std::size_t>(i)]);
       std::transform(row.begin(), row.end(), logits.row(i), [](double x) { return static_cast<T>(x); });
     }
     return logits;
@@ -78,7 +81,8 @@ struct ToyModel {
  private:
   void read(const NextTokens& next, State& state, bool logits) const {
     next.validate("toy", state.sequences());
-    passes.push_back({state.sequences(), static_cast<Index>(next.ids.size()), *std::max_element(next.counts.begin(), next.counts.end()), logits});
+    passes.push_back({state.sequences(), static_cast<Index>(next.ids.size()),
+                      *std::max_element(next.counts.begin(), next.counts.end()), logits});
     auto from = next.ids.begin();
     for (std::size_t i = 0; i < next.counts.size(); ++i) {
       state.texts[i].insert(state.texts[i].end(), from, from + next.counts[i]);
@@ -92,7 +96,8 @@ inline ToyRule hashed(Index vocabulary, std::uint64_t seed, double scale) {
   return [=](std::span<const Id> source, std::span<const Id> text) {
     std::uint64_t hash = seed;
     for (const auto ids : {source, text})
-      for (const Id id : ids) hash = (hash ^ static_cast<std::uint64_t>(id + 1)) * 0x9E3779B97F4A7C15 + (hash >> 29) + 1;
+      for (const Id id : ids)
+        hash = (hash ^ static_cast<std::uint64_t>(id + 1)) * 0x9E3779B97F4A7C15 + (hash >> 29) + 1;
     RandomSequence random(hash);
     std::vector<double> logits;
     for (Index v = 0; v < vocabulary; ++v) logits.push_back(scale * random.uniform());

@@ -12,7 +12,8 @@ double per_token(const Model& model, Kind kind) { return model.per_token[static_
 Index parameters(const Model& model, Kind kind) { return model.parameters[static_cast<std::size_t>(kind)]; }
 
 TEST(Anatomy, CountsPartsOfALlama) {
-  const Model model = parse({"family=llama", "width=8", "layers=3", "heads=4", "key_heads=2", "hidden=10", "vocabulary=7", "tied=0"});
+  const Model model =
+      parse({"family=llama", "width=8", "layers=3", "heads=4", "key_heads=2", "hidden=10", "vocabulary=7", "tied=0"});
   EXPECT_EQ(parameters(model, Kind::embedding), 7 * 8);
   EXPECT_EQ(parameters(model, Kind::projections), 3 * (8 * 8 + 4 * 8 + 4 * 8 + 8 * 8));
   EXPECT_EQ(parameters(model, Kind::feed_forward), 3 * 3 * 8 * 10);

@@ -19,8 +19,11 @@ TEST(Program, ShowsControlCharacters) {
   EXPECT_EQ(visible("a\tb\nc"), "a\tb\nc");
   EXPECT_EQ(visible("\x1b[2J"), "␛[2J");
   EXPECT_EQ(visible(std::string(1, '\0') + "\a\r\x7f"), "␀␇␍␡");
-  EXPECT_EQ(visible("\xC2\x9B" "5mé\xC2\xA0"), "\xEF\xBF\xBD" "5mé\xC2\xA0");  // U+009B begins sequences as ESC [ does
-  EXPECT_EQ(visible("백😀\xC2"), "백😀\xC2");                                   // cut off after the first byte
+  EXPECT_EQ(visible("\xC2\x9B"
+                    "5mé\xC2\xA0"),
+            "\xEF\xBF\xBD"
+            "5mé\xC2\xA0");                  // U+009B begins sequences as ESC [ does
+  EXPECT_EQ(visible("백😀\xC2"), "백😀\xC2");  // cut off after the first byte
 }
 
 TEST(Program, ACtrlCAsksOnce) {

@@ -1,12 +1,13 @@
 // A libFuzzer target: bytes of a stranger as a checkpoint. Only Error may be thrown, and little memory asked for.
 //
-//   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I include -isystem /usr/include/eigen3 \
+//   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I include -isystem
+//   /usr/include/eigen3 \
 //       tests/fuzz/checkpoint_fuzz.cpp -o checkpoint_fuzz
 //   mkdir -p corpus && EIGENFORMER_FUZZ_SEEDS=corpus ./checkpoint_fuzz -runs=0
 //   ./checkpoint_fuzz -max_total_time=600 -max_len=20000 -malloc_limit_mb=64 -rss_limit_mb=1024 corpus
 //
-// The first four bytes say how many of the others are config.json; the rest is model.safetensors. If they say more than there
-// are, all is a llama2.c file.
+// The first four bytes say how many of the others are config.json; the rest is model.safetensors. If they say more than
+// there are, all is a llama2.c file.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -45,10 +46,11 @@ void write_seed(const std::filesystem::path& folder, const char* name, Model mod
 }
 
 void write_seeds(const std::filesystem::path& folder) {
-  LanguageModelConfig config{.vocabulary = 3,
-                             .longest = 4,
-                             .layers = 1,
-                             .block = {.width = 4, .hidden = 4, .heads = 1, .dropout = 0, .attention_bias = false, .norm_epsilon = 1e-5}};
+  LanguageModelConfig config{
+      .vocabulary = 3,
+      .longest = 4,
+      .layers = 1,
+      .block = {.width = 4, .hidden = 4, .heads = 1, .dropout = 0, .attention_bias = false, .norm_epsilon = 1e-5}};
   write_seed(folder, "llama", Llama<float>(config));
   config.rotary.scaling = YarnScaling{2, 8};
   config.block.window = 2;
@@ -59,7 +61,8 @@ void write_seeds(const std::filesystem::path& folder) {
   write_seed(folder, "qwen2", Qwen2<float>(config));
   config = {.vocabulary = 3, .longest = 4, .layers = 1, .block = {.width = 2, .hidden = 8, .heads = 1}};
   write_seed(folder, "gpt2", Gpt2<float>(config));
-  write_seed(folder, "bert", Bert<float>({.vocabulary = 3, .longest = 4, .layers = 1, .block = {.width = 2, .hidden = 2, .heads = 1}}));
+  write_seed(folder, "bert",
+             Bert<float>({.vocabulary = 3, .longest = 4, .layers = 1, .block = {.width = 2, .hidden = 2, .heads = 1}}));
   EncoderDecoderConfig pair{.source_vocabulary = 3,
                             .target_vocabulary = 3,
                             .encoder_layers = 1,

@@ -93,9 +93,9 @@ void read_weights(Safetensors& file, const std::string& prefix, Model& model) {
     EXPECT_TRUE(!name.starts_with(prefix) || names.contains(name)) << name;
 }
 
-/// Compares the model with the file's tensors. Unless positions turn the keys, a key bias adds the same to all scores of a
-/// query, which changes nothing: its gradient is zero and what is computed is the rounding error of sums as large as the
-/// query bias's.
+/// Compares the model with the file's tensors. Unless positions turn the keys, a key bias adds the same to all scores
+/// of a query, which changes nothing: its gradient is zero and what is computed is the rounding error of sums as large
+/// as the query bias's.
 template <class Model>
 void expect_gradient(Safetensors& file, const std::string& prefix, const Model& gradient, double limit) {
   std::map<std::string, double> scale;
@@ -174,10 +174,8 @@ class Case {
     for (const char* const input : {"lengths", "memory_lengths", "source_lengths"})
       if (file_.find(std::string("input/") + input)) lengths_ = file_.read<Index, 1>(std::string("input/") + input);
     if (const StoredTensor* const mask = file_.find("input/mask")) {
-      if (mask->shape.size() == 3)
-        mask3_ = file_.read<bool, 3>("input/mask");
-      else
-        mask2_ = file_.read<bool, 2>("input/mask");
+      if (mask->shape.size() == 3) mask3_ = file_.read<bool, 3>("input/mask");
+      else mask2_ = file_.read<bool, 2>("input/mask");
     }
   }
 
@@ -225,9 +223,8 @@ class Case {
     } else if (kind == "bert_pooled") {
       check(Bert<T>(bert(true)), [&](Context& ctx, const auto& m) { return m.pool(ctx, m(ctx, bert_call())); });
     } else if (kind == "roberta_masked") {
-      check(MaskedRoberta<T>(bert(false)), [&](Context& ctx, const auto& m) {
-        return m.head(ctx, m.bert(ctx, bert_call()), m.bert.embedding);
-      });
+      check(MaskedRoberta<T>(bert(false)),
+            [&](Context& ctx, const auto& m) { return m.head(ctx, m.bert(ctx, bert_call()), m.bert.embedding); });
     } else if (kind == "t5") {
       check_encoder_decoder<T5<T>>();
     } else if (kind == "t5v11") {
@@ -317,10 +314,8 @@ class Case {
 
   template <template <class...> class Part>
   void check_arrangement(const auto& config, const auto& forward) {
-    if (file_.metadata().at("norm") == "pre")
-      check(Part<PreNorm<T>>(config), forward);
-    else
-      check(Part<PostNorm<T>>(config), forward);
+    if (file_.metadata().at("norm") == "pre") check(Part<PreNorm<T>>(config), forward);
+    else check(Part<PostNorm<T>>(config), forward);
   }
 
   template <class Model>
@@ -356,7 +351,8 @@ class Case {
   template <class Part>
   void check_part(Part part) {
     check(std::move(part), [&](Context& ctx, const auto& m) {
-      if constexpr (std::is_invocable_v<const Part&, Context&, ConstView<T, 3>, Mask>) return m(ctx, input("x"), to_self());
+      if constexpr (std::is_invocable_v<const Part&, Context&, ConstView<T, 3>, Mask>)
+        return m(ctx, input("x"), to_self());
       else return m(ctx, input("x"));
     });
   }
@@ -415,7 +411,8 @@ void replay_rotary_tables() {
       {"ntk", NtkScaling{4}},
       {"dynamic_ntk", DynamicNtkScaling{.factor = 4, .original = 16}},
       {"yarn", YarnScaling{.factor = 4, .original = 16, .fast = 2, .slow = 0.01}},
-      {"yarn_given", YarnScaling{.factor = 4, .original = 16, .fast = 2, .slow = 0.01, .attention_factor = 1.25, .truncated = false}},
+      {"yarn_given",
+       YarnScaling{.factor = 4, .original = 16, .fast = 2, .slow = 0.01, .attention_factor = 1.25, .truncated = false}},
       {"long", LongScaling{std::vector<double>(8, 1), {0.75, 1.5, 2.25, 3, 3.75, 4.5, 5.25, 6}, 16, 64}},
       {"llama3", Llama3Scaling{.factor = 4, .low = 0.05, .high = 0.5, .original = 16}}};
   Safetensors file(path_of("rotary_tables"));

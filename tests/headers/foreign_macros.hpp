@@ -1,5 +1,6 @@
-// Lower-case and short macros of headers that programs include before ours, with the shape that they have there: what they mean
-// matters little, only that our headers do not read one of these words. Not to be included by anything but the test of this folder.
+// Lower-case and short macros of headers that programs include before ours, with the shape that they have there: what
+// they mean matters little, only that our headers do not read one of these words. Not to be included by anything but
+// the test of this folder.
 
 // windows.h and what it brings
 #define min(a, b) (((a) < (b)) ? (a) : (b))
@@ -151,10 +152,25 @@
 #define ncheck(assertion) foreign_check(!(assertion))
 #define verify(assertion) foreign_check(assertion)
 #define nverify(assertion) foreign_check(!(assertion))
-#define require(assertion, label) do { if (!(assertion)) goto label; } while (false)
-#define nrequire(assertion, label) do { if (assertion) goto label; } while (false)
-#define require_noerr(code, label) do { if (code) goto label; } while (false)
-#define require_action(assertion, label, action) do { if (!(assertion)) { action; goto label; } } while (false)
+#define require(assertion, label) \
+  do {                            \
+    if (!(assertion)) goto label; \
+  } while (false)
+#define nrequire(assertion, label) \
+  do {                             \
+    if (assertion) goto label;     \
+  } while (false)
+#define require_noerr(code, label) \
+  do {                             \
+    if (code) goto label;          \
+  } while (false)
+#define require_action(assertion, label, action) \
+  do {                                           \
+    if (!(assertion)) {                          \
+      action;                                    \
+      goto label;                                \
+    }                                            \
+  } while (false)
 #define debug_string(message)
 #define check_string(assertion, message) foreign_check(assertion)
 

@@ -10,5 +10,6 @@ static std::vector<std::size_t> layout_of() {
 
 std::vector<std::size_t> UNIT() {
   using namespace eigenformer;
-  return layout_of<Shape<3>, View<float, 3>, Tensor<float, 1>, Threads, Arena, Tape, Context, Linear<float>, PaperTransformer>();
+  return layout_of<Shape<3>, View<float, 3>, Tensor<float, 1>, Threads, Arena, Tape, Context, Linear<float>,
+                   PaperTransformer>();
 }

@@ -21,8 +21,12 @@ namespace eigenformer::test {
 namespace {
 
 EncoderDecoderConfig small(Sharing sharing = Sharing::all) {
-  return {.source_vocabulary = 11, .target_vocabulary = 11, .encoder_layers = 2, .decoder_layers = 1,
-          .block = {.width = 8, .hidden = 12, .heads = 2}, .sharing = sharing};
+  return {.source_vocabulary = 11,
+          .target_vocabulary = 11,
+          .encoder_layers = 2,
+          .decoder_layers = 1,
+          .block = {.width = 8, .hidden = 12, .heads = 2},
+          .sharing = sharing};
 }
 
 template <class Model>
@@ -30,7 +34,8 @@ std::string bits(const Model& model) {
   std::string all;
   walk(
       [&](const std::string& name, const Leaf&, const auto& x) {
-        all.append(name).append(reinterpret_cast<const char*>(x.data()), static_cast<std::size_t>(x.size()) * sizeof(*x.data()));
+        all.append(name).append(reinterpret_cast<const char*>(x.data()),
+                                static_cast<std::size_t>(x.size()) * sizeof(*x.data()));
       },
       model);
   return all;
@@ -95,7 +100,8 @@ TEST_F(CheckpointTest, SaveLoadIdentity) {
 
     const auto source = random_ids(Shape{2, 5}, 0, 11, 3), target = random_ids(Shape{2, 4}, 0, 11, 4);
     Context ctx;
-    const auto x = model(ctx, {.source = source, .target = target}), y = loaded(ctx, {.source = source, .target = target});
+    const auto x = model(ctx, {.source = source, .target = target}),
+               y = loaded(ctx, {.source = source, .target = target});
     EXPECT_EQ(std::memcmp(x.data(), y.data(), static_cast<std::size_t>(x.size()) * sizeof(float)), 0);
 
     const Safetensors file(path);
@@ -176,7 +182,8 @@ TEST_F(CheckpointTest, TiedAndUntiedHeads) {
     SCOPED_TRACE("tied, and only the head in the file");
     write_tables({{"head.weight", 2.f}});
     Tied model;
-    expect_contains(error_of([&] { load(path, model); }), "\n  missing: embedding.weight (3, 2)\n  extra: head.weight (3, 2)");
+    expect_contains(error_of([&] { load(path, model); }),
+                    "\n  missing: embedding.weight (3, 2)\n  extra: head.weight (3, 2)");
     load(path, model, either);
     EXPECT_EQ(model.table(0, 0), 2);
   }
@@ -187,7 +194,8 @@ TEST_F(CheckpointTest, TiedAndUntiedHeads) {
     load(path, model, either);
     EXPECT_EQ(model.table(0, 0), 3);
     write_tables({{"embedding.weight", 4.f}, {"lm_head.weight", 5.f}});
-    expect_contains(error_of([&] { load(path, model, either); }), "embedding.weight and lm_head.weight are one tensor, but differ");
+    expect_contains(error_of([&] { load(path, model, either); }),
+                    "embedding.weight and lm_head.weight are one tensor, but differ");
     EXPECT_EQ(model.table(0, 0), 3);
   }
   {

@@ -1,5 +1,5 @@
-// A real trained minGPT (GPT-2's architecture) that sorts six digits: every intermediate of the upstream program's dump, and
-// all 729 inputs. Skipped where the files are not there.
+// A real trained minGPT (GPT-2's architecture) that sorts six digits: every intermediate of the upstream program's
+// dump, and all 729 inputs. Skipped where the files are not there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,11 @@ void read_rows(Safetensors& file, const std::string& name, Index part, Index par
 }
 
 Gpt2<float> nano_gpt() {
-  Gpt2<float> model({.vocabulary = 3, .longest = 11, .layers = 3, .block = {.width = 48, .hidden = 192, .heads = 3, .dropout = 0}, .tied = false});
+  Gpt2<float> model({.vocabulary = 3,
+                     .longest = 11,
+                     .layers = 3,
+                     .block = {.width = 48, .hidden = 192, .heads = 3, .dropout = 0},
+                     .tied = false});
   Safetensors file(nano_folder / "model.safetensors");
   const auto linear = [&](Linear<float>& to, const std::string& name, Index part = 0, Index parts = 1) {
     read_rows(file, name + ".weight", part, parts, to.weight);
@@ -80,7 +84,8 @@ TEST(nano_gpt_sort, EveryIntermediate) {
     constexpr int rank = std::remove_cvref_t<decltype(got)>::rank;
     const auto want = dump.read<float, rank>(name);
     ASSERT_EQ(want.shape(), got.shape()) << name;
-    for (Index i = 0; i < want.size(); ++i) ASSERT_NEAR(got.data()[i], want.data()[i], 3e-6 * std::max(1.0f, std::abs(want.data()[i]))) << name << ' ' << i;
+    for (Index i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(got.data()[i], want.data()[i], 3e-6 * std::max(1.0f, std::abs(want.data()[i]))) << name << ' ' << i;
   };
   const auto stored_ids = dump.read<float, 2>("idx");
   Tensor<Id, 2> ids(stored_ids.shape());
@@ -94,7 +99,8 @@ TEST(nano_gpt_sort, EveryIntermediate) {
   const auto& block = model.decoder.blocks[0];
   const auto ln1 = block.attention_residual.norm(ctx, x);
   expect("ln1", Tensor<float, 3>(ln1));
-  const auto q = block.attention.query(ctx, ln1), k = block.attention.key(ctx, ln1), v = block.attention.value(ctx, ln1);
+  const auto q = block.attention.query(ctx, ln1), k = block.attention.key(ctx, ln1),
+             v = block.attention.value(ctx, ln1);
   expect("q", heads_first(q, 16));
   expect("k", heads_first(k, 16));
   expect("v", heads_first(v, 16));
@@ -103,13 +109,18 @@ TEST(nano_gpt_sort, EveryIntermediate) {
   for (Index b = 0; b < 3; ++b)
     for (Index n = 0; n < 11; ++n)
       for (Index h = 0; h < 3; ++h) one_hot(b, n, h, n) = 1;
-  const auto weights = heads_first(op::attention<float>(ctx, q.split_last(16), k.split_last(16), one_hot, {0.25, {.causal = true}}).reshape(Shape{3, 11, 48}), 16);
+  const auto weights =
+      heads_first(op::attention<float>(ctx, q.split_last(16), k.split_last(16), one_hot, {0.25, {.causal = true}})
+                      .reshape(Shape{3, 11, 48}),
+                  16);
   const auto want_weights = dump.read<float, 4>("attSm");
   for (Index b = 0; b < 3; ++b)
     for (Index h = 0; h < 3; ++h)
       for (Index i = 0; i < 11; ++i)
         for (Index j = 0; j < 11; ++j) ASSERT_NEAR(weights(b, h, i, j), want_weights(b, h, i, j), 3e-6);
-  const auto mixed = op::attention<float>(ctx, q.split_last(16), k.split_last(16), v.split_last(16), {0.25, {.causal = true}}).reshape(Shape{3, 11, 48});
+  const auto mixed =
+      op::attention<float>(ctx, q.split_last(16), k.split_last(16), v.split_last(16), {0.25, {.causal = true}})
+          .reshape(Shape{3, 11, 48});
   expect("y", Tensor<float, 3>(mixed));
   const auto projected = block.attention.output(ctx, mixed);
   expect("yProj", Tensor<float, 3>(projected));

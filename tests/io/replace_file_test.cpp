@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <ostream>
 #include <iterator>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -52,7 +52,8 @@ TEST_F(ReplaceFileTest, WhatThrowsLeavesNothingBehind) {
   for (const fs::path& where : {path, folder / "other"})
     EXPECT_THROW(replace_file("test", where, [](std::ostream& file) { file << "half", throw 7; }), int);
   EXPECT_EQ(read_file(path), "old");
-  EXPECT_EQ(refusal(folder / "none/model"), "[test] " + (folder / "none/model").string() + ": cannot create a file there: No such file or directory");
+  EXPECT_EQ(refusal(folder / "none/model"),
+            "[test] " + (folder / "none/model").string() + ": cannot create a file there: No such file or directory");
   EXPECT_EQ(refusal(path / "x"), "[test] " + (path / "x").string() + ": cannot create a file there: Not a directory");
   EXPECT_EQ(folder.count(), 1);
 }
@@ -86,13 +87,17 @@ TEST_F(ReplaceFileTest, OnlyRegularFilesAreReplaced) {
   ASSERT_EQ(::bind(plug, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   fs::create_symlink("/dev/full", folder / "device");
   fs::create_symlink("round", folder / "round");
-  for (const auto& [what, why] : {std::pair{"folder", "it is a folder"}, {"fifo", "it is a FIFO"}, {"socket", "it is a socket"}, {"device", "it is a device"},
+  for (const auto& [what, why] : {std::pair{"folder", "it is a folder"},
+                                  {"fifo", "it is a FIFO"},
+                                  {"socket", "it is a socket"},
+                                  {"device", "it is a device"},
                                   {"round", "Too many levels of symbolic links"}}) {
     EXPECT_EQ(refusal(folder / what), "[test] " + (folder / what).string() + ": cannot be replaced: " + why);
     EXPECT_THROW(open_file("test", folder / what), Error);
   }
   EXPECT_EQ(refusal("/dev/null"), "[test] /dev/null: cannot be replaced: it is a device");
-  EXPECT_TRUE(fs::is_directory(folder / "folder") && fs::is_fifo(folder / "fifo") && fs::is_socket(folder / "socket") && fs::is_symlink(folder / "device"));
+  EXPECT_TRUE(fs::is_directory(folder / "folder") && fs::is_fifo(folder / "fifo") && fs::is_socket(folder / "socket") &&
+              fs::is_symlink(folder / "device"));
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
   EXPECT_EQ(folder.count(), 5);
   ::close(plug);
@@ -110,7 +115,8 @@ TEST_F(ReplaceFileTest, KeepsTheMode) {
   }
   ::chmod(path.c_str(), 0600);
   replace_file("test", path, [&](std::ostream& file) {
-    for (const auto& entry : fs::directory_iterator(path.parent_path())) EXPECT_EQ(mode_of(entry.path()), 0600) << "nor may others look before";
+    for (const auto& entry : fs::directory_iterator(path.parent_path()))
+      EXPECT_EQ(mode_of(entry.path()), 0600) << "nor may others look before";
     file << "secret";
   });
   ::chmod(path.c_str(), 0444);
@@ -201,21 +207,26 @@ TEST_F(ReplaceFileTest, PermissionIsNotAbsence) {
   ::chmod((folder / "closed").c_str(), 0555);
   const auto unreadable = [&](const fs::path& where) { return error_of([&] { open_file("test", where); }); };
   EXPECT_EQ(unreadable(folder / "none"), "[test] " + (folder / "none").string() + ": there is no such file");
-  EXPECT_EQ(unreadable(folder / "closed"), "[test] " + (folder / "closed").string() + ": there is no such file, but a folder");
+  EXPECT_EQ(unreadable(folder / "closed"),
+            "[test] " + (folder / "closed").string() + ": there is no such file, but a folder");
   {
     const NotRoot user;
     if (!user) GTEST_SKIP() << "needs a user without all rights";
     EXPECT_EQ(unreadable(path), "[test] " + path.string() + ": cannot be read: Permission denied");
-    EXPECT_EQ(refusal(folder / "closed/model"), "[test] " + (folder / "closed/model").string() + ": cannot create a file there: Permission denied");
-    EXPECT_EQ(refusal(folder / "closed/new"), "[test] " + (folder / "closed/new").string() + ": cannot create a file there: Permission denied");
+    EXPECT_EQ(refusal(folder / "closed/model"),
+              "[test] " + (folder / "closed/model").string() + ": cannot create a file there: Permission denied");
+    EXPECT_EQ(refusal(folder / "closed/new"),
+              "[test] " + (folder / "closed/new").string() + ": cannot create a file there: Permission denied");
   }
   ::chmod((folder / "closed").c_str(), 0700);
   EXPECT_EQ(read_file(folder / "closed/model"), "old");
   {
     ::chmod((folder / "closed").c_str(), 0000);
     const NotRoot user;
-    EXPECT_EQ(unreadable(folder / "closed/model"), "[test] " + (folder / "closed/model").string() + ": cannot be read: Permission denied");
-    EXPECT_EQ(refusal(folder / "closed/model"), "[test] " + (folder / "closed/model").string() + ": cannot be replaced: Permission denied");
+    EXPECT_EQ(unreadable(folder / "closed/model"),
+              "[test] " + (folder / "closed/model").string() + ": cannot be read: Permission denied");
+    EXPECT_EQ(refusal(folder / "closed/model"),
+              "[test] " + (folder / "closed/model").string() + ": cannot be replaced: Permission denied");
   }
   ::chmod((folder / "closed").c_str(), 0700);
 }

@@ -84,7 +84,9 @@ class SafetensorsTest : public testing::Test {
     expect_contains(message, path.string());
     return message;
   }
-  std::string refusal(const std::string& header, const std::string& data) { return refusal(safetensors_bytes(header, data)); }
+  std::string refusal(const std::string& header, const std::string& data) {
+    return refusal(safetensors_bytes(header, data));
+  }
 };
 
 // ---- reading ---------------------------------------------------------------------------------------------------
@@ -93,9 +95,10 @@ TEST_F(SafetensorsTest, ReadsAFileWrittenByteByByte) {
   const std::string header = R"({"__metadata__":{"made by":"hand","ü":"\u20ac"}, "b":{"dtype":"BOOL","shape":[3],)"
                              R"("data_offsets":[40,43]},"w":{"shape":[2,3],"data_offsets":[16,40],"dtype":"F32"},)"
                              R"("n":{"dtype":"I64","shape":[2],"data_offsets":[0,16]}})";
-  const unsigned char data[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00, 0x01, 0, 0, 0, 0, 0, 0,      // −1, 256
-                                0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 0, 0, 0, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0x80, 0x7f,
-                                1, 0, 1};
+  const unsigned char data[] = {
+      0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00, 0x01, 0, 0,    0, 0, 0, 0,  // −1, 256
+      0,    0,    0x80, 0x3f, 0,    0,    0,    0xc0, 0,    0,    0, 0x3f, 0, 0, 0, 0,
+      0,    0,    0,    0x80, 0,    0,    0x80, 0x7f, 1,    0,    1};
   Safetensors file = open(header, std::string(reinterpret_cast<const char*>(data), sizeof data));
   EXPECT_EQ(file.metadata(), (Metadata{{"made by", "hand"}, {"ü", "€"}}));
   EXPECT_EQ(file.tensors().size(), 3u);
@@ -129,7 +132,8 @@ TEST_F(SafetensorsTest, NumbersTooLargeForFloat) {
   EXPECT_EQ(static_cast<double>(stored(std::nextafter(halfway, 0.0)).read<float, 2>("w")(1, 1)), most);
   EXPECT_TRUE(std::isnan(stored(std::nan("")).read<float, 2>("w")(1, 1)));
   for (const double x : {1e300, -1e39, halfway}) {
-    EXPECT_EQ(error_of([&] { stored(x).read<float, 2>("w"); }), "[safetensors] " + path.string() + ": element 4 of tensor \"w\" does not fit F32");
+    EXPECT_EQ(error_of([&] { stored(x).read<float, 2>("w"); }),
+              "[safetensors] " + path.string() + ": element 4 of tensor \"w\" does not fit F32");
     EXPECT_EQ(error_of([&] { stored(x).read_rows<float>("w", 2, [](Index, ConstView<float, 2>) {}); }),
               "[safetensors] " + path.string() + ": element 4 of tensor \"w\" does not fit F32");
     EXPECT_EQ((stored(x).read<double, 2>("w")(1, 1)), x);
@@ -162,7 +166,8 @@ TEST_F(SafetensorsTest, DataNeedNotBeAligned) {
                        R"("d":{"dtype":"F64","shape":[1],"data_offsets":[11,19]},)"
                        R"("h":{"dtype":"BF16","shape":[1],"data_offsets":[19,21]}})";
   header.resize(42854, ' ');  // ≡ 2 mod 4
-  Safetensors file = open(header, "\1\2\3" + bytes_of(1.5f) + bytes_of(-3.25f) + bytes_of(1e300) + bytes_of(std::uint16_t{0x4040}));
+  Safetensors file =
+      open(header, "\1\2\3" + bytes_of(1.5f) + bytes_of(-3.25f) + bytes_of(1e300) + bytes_of(std::uint16_t{0x4040}));
   EXPECT_EQ((file.read<float, 1>("w")(0)), 1.5f);
   EXPECT_EQ((file.read<double, 1>("w")(1)), -3.25);
   EXPECT_EQ((file.read<double, 1>("d")(0)), 1e300);
@@ -172,17 +177,18 @@ TEST_F(SafetensorsTest, DataNeedNotBeAligned) {
 
 TEST_F(SafetensorsTest, HalfPrecisionByHand) {
   const std::pair<std::uint16_t, double> halves[] = {
-      {0x0000, 0.0},      {0x3c00, 1.0},       {0xc000, -2.0},     {0x3555, 0.333251953125}, {0x7bff, 65504.0},
-      {0x0400, 0x1p-14},  {0x03ff, 0x3ffp-24}, {0x0001, 0x1p-24},  {0x8001, -0x1p-24},       {0x0200, 0x1p-15},
+      {0x0000, 0.0},      {0x3c00, 1.0},       {0xc000, -2.0},        {0x3555, 0.333251953125}, {0x7bff, 65504.0},
+      {0x0400, 0x1p-14},  {0x03ff, 0x3ffp-24}, {0x0001, 0x1p-24},     {0x8001, -0x1p-24},       {0x0200, 0x1p-15},
       {0x7c00, HUGE_VAL}, {0xfc00, -HUGE_VAL}, {0x3c01, 1.0009765625}};
   const std::pair<std::uint16_t, double> brains[] = {
-      {0x0000, 0.0},      {0x3f80, 1.0},       {0xc000, -2.0},  {0x3eab, 0.333984375}, {0x7f7f, 0x1.fep127},
-      {0x0080, 0x1p-126}, {0x007f, 0x7fp-133}, {0x0001, 0x1p-133}, {0x8001, -0x1p-133}, {0x7f80, HUGE_VAL}};
+      {0x0000, 0.0},      {0x3f80, 1.0},       {0xc000, -2.0},     {0x3eab, 0.333984375}, {0x7f7f, 0x1.fep127},
+      {0x0080, 0x1p-126}, {0x007f, 0x7fp-133}, {0x0001, 0x1p-133}, {0x8001, -0x1p-133},   {0x7f80, HUGE_VAL}};
   std::string data;
   for (const auto& [bits, value] : halves) data += bytes_of(bits);
   for (const auto& [bits, value] : brains) data += bytes_of(bits);
   Safetensors file = open(R"({"h":{"dtype":"F16","shape":[13],"data_offsets":[0,26]},)"
-                          R"("b":{"dtype":"BF16","shape":[10],"data_offsets":[26,46]}})", data);
+                          R"("b":{"dtype":"BF16","shape":[10],"data_offsets":[26,46]}})",
+                          data);
   const auto check = [&](const char* name, const auto& cases) {
     const auto single = file.read<float, 1>(name);
     const auto twice = file.read<double, 1>(name);
@@ -200,10 +206,12 @@ TEST_F(SafetensorsTest, EveryHalfPrecisionNumber) {
   std::string data;
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) data += bytes_of(static_cast<std::uint16_t>(bits));
   Safetensors file = open(R"({"h":{"dtype":"F16","shape":[65536],"data_offsets":[0,131072]},)"
-                          R"("b":{"dtype":"BF16","shape":[65536],"data_offsets":[131072,262144]}})", data + data);
+                          R"("b":{"dtype":"BF16","shape":[65536],"data_offsets":[131072,262144]}})",
+                          data + data);
   // Sign, fraction and exponent by the definition of the formats, in double.
   const auto value = [](std::uint32_t bits, int fraction_bits, int exponent_bits) {
-    const int exponent = static_cast<int>(bits >> fraction_bits) & ((1 << exponent_bits) - 1), bias = (1 << (exponent_bits - 1)) - 1;
+    const int exponent = static_cast<int>(bits >> fraction_bits) & ((1 << exponent_bits) - 1),
+              bias = (1 << (exponent_bits - 1)) - 1;
     const double fraction = std::ldexp(bits & ((1u << fraction_bits) - 1), -fraction_bits);
     const double size = exponent == 2 * bias + 1 ? (fraction > 0 ? NAN : HUGE_VAL)
                         : exponent == 0          ? std::ldexp(fraction, 1 - bias)
@@ -228,7 +236,8 @@ TEST_F(SafetensorsTest, UnsupportedDtypesMatterOnlyWhenAskedFor) {
                           R"("w":{"dtype":"F32","shape":[1],"data_offsets":[15,19]}})",
                           std::string(15, '\x7f') + bytes_of(2.5f));
   EXPECT_EQ((file.read<float, 1>("w")(0)), 2.5f);
-  expect_contains(error_of([&] { file.read<float, 1>("q"); }), "tensor \"q\" is of dtype F8_E4M3, which cannot be read as F32");
+  expect_contains(error_of([&] { file.read<float, 1>("q"); }),
+                  "tensor \"q\" is of dtype F8_E4M3, which cannot be read as F32");
   expect_contains(error_of([&] { file.read<float, 1>("c"); }), "tensor \"c\" is of dtype C64");
   expect_contains(error_of([&] { file.read<double, 2>("p"); }), "tensor \"p\" is of dtype F4");
 }
@@ -242,10 +251,14 @@ TEST_F(SafetensorsTest, WrongQuestions) {
   expect_contains(error_of([&] { file.read<float, 2>("w"); }), "tensor \"w\" is of shape (2), which has not 2 axes");
   Tensor<float, 1> three(Shape{3});
   expect_contains(error_of([&] { file.read("w", three.view()); }), "tensor \"w\" is of shape (2), not (3)");
-  expect_contains(error_of([&] { file.read<std::int64_t, 1>("w"); }), "tensor \"w\" is of dtype F32, which cannot be read as I64");
-  expect_contains(error_of([&] { file.read<float, 1>("n"); }), "tensor \"n\" is of dtype I64, which cannot be read as F32");
-  expect_contains(error_of([&] { file.read<bool, 1>("n"); }), "tensor \"n\" is of dtype I64, which cannot be read as BOOL");
-  expect_contains(error_of([&] { file.read<std::int64_t, 1>("b"); }), "tensor \"b\" is of dtype BOOL, which cannot be read as I64");
+  expect_contains(error_of([&] { file.read<std::int64_t, 1>("w"); }),
+                  "tensor \"w\" is of dtype F32, which cannot be read as I64");
+  expect_contains(error_of([&] { file.read<float, 1>("n"); }),
+                  "tensor \"n\" is of dtype I64, which cannot be read as F32");
+  expect_contains(error_of([&] { file.read<bool, 1>("n"); }),
+                  "tensor \"n\" is of dtype I64, which cannot be read as BOOL");
+  expect_contains(error_of([&] { file.read<std::int64_t, 1>("b"); }),
+                  "tensor \"b\" is of dtype BOOL, which cannot be read as I64");
   expect_contains(error_of([&] { file.read<std::int32_t, 1>("n"); }), "element 1 of tensor \"n\" does not fit I32");
   expect_contains(error_of([&] { file.read<std::uint64_t, 1>("n"); }), "element 0 of tensor \"n\" does not fit U64");
   expect_contains(error_of([&] { file.read<bool, 1>("b"); }), "element 1 of tensor \"b\" does not fit BOOL");
@@ -254,7 +267,8 @@ TEST_F(SafetensorsTest, WrongQuestions) {
 
 TEST_F(SafetensorsTest, ReadsTheGoldenFiles) {
   int count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(EIGENFORMER_TEST_DATA) / "golden")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(EIGENFORMER_TEST_DATA) / "golden")) {
     if (entry.path().extension() != ".safetensors") continue;
     Safetensors file(entry.path());
     EXPECT_FALSE(file.metadata().empty()) << entry.path();
@@ -268,12 +282,14 @@ TEST_F(SafetensorsTest, ReadsTheGoldenFiles) {
 // ---- refusing --------------------------------------------------------------------------------------------------
 
 TEST_F(SafetensorsTest, LengthsAreNotTrusted) {
-  const std::string good = safetensors_bytes(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", std::string(8, '\0'));
+  const std::string good =
+      safetensors_bytes(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", std::string(8, '\0'));
   ASSERT_EQ(open(good).tensors().size(), 1u);
   expect_contains(refusal(std::string(8, '\xff') + good.substr(8)),
                   "18446744073709551615 bytes long, more than the format's limit of 100000000");
   expect_contains(refusal(bytes_of(std::uint64_t{100'000'001}) + good.substr(8)), "100000001 bytes long, more than");
-  expect_contains(refusal(bytes_of(std::uint64_t{100'000'000}) + good.substr(8)), "100000000 bytes long, but only 62 follow");
+  expect_contains(refusal(bytes_of(std::uint64_t{100'000'000}) + good.substr(8)),
+                  "100000000 bytes long, but only 62 follow");
   expect_contains(refusal(bytes_of(std::uint64_t{64}) + good.substr(8)), "64 bytes long, but only 62 follow");
   expect_contains(refusal(bytes_of(std::uint64_t{0}) + good.substr(8)), "does not begin with '{'");
   expect_contains(refusal(good.substr(0, 5)), "5 bytes, too few");
@@ -306,9 +322,9 @@ TEST_F(SafetensorsTest, MalformedHeaders) {
       {"{", "not valid JSON"},
       {"{\"w\":", "not valid JSON"},
       {"{'w':{}}", "not valid JSON"},
-      {"{\"w\xff\":{" + all + "}}", "not valid JSON"},        // no UTF-8
-      {"{\"w\xc0\x80\":{" + all + "}}", "not valid JSON"},    // overlong
-      {"{\"w\\ud800\":{" + all + "}}", "not valid JSON"},     // half a surrogate pair
+      {"{\"w\xff\":{" + all + "}}", "not valid JSON"},      // no UTF-8
+      {"{\"w\xc0\x80\":{" + all + "}}", "not valid JSON"},  // overlong
+      {"{\"w\\ud800\":{" + all + "}}", "not valid JSON"},   // half a surrogate pair
       {"{\"w\n\":{" + all + "}}", "not valid JSON"},
       {"{/**/\"w\":{" + all + "}}", "not valid JSON"},
       {tensor(all + ","), "not valid JSON"},
@@ -332,9 +348,10 @@ TEST_F(SafetensorsTest, MalformedHeaders) {
       {tensor(dtype + R"(,"shape":[2.0],)" + offsets), "not a 64-bit integer"},
       {tensor(dtype + R"(,"shape":[2e0],)" + offsets), "not a 64-bit integer"},
       {tensor(dtype + R"(,"shape":[18446744073709551616],)" + offsets), "not a 64-bit integer"},
-      {tensor(dtype + R"(,"shape":[9223372036854775808],)" + offsets), "tensor \"w\" has an extent of 9223372036854775808"},
+      {tensor(dtype + R"(,"shape":[9223372036854775808],)" + offsets),
+       "tensor \"w\" has an extent of 9223372036854775808"},
       {tensor(dtype + R"(,"shape":[9223372036854775807,9223372036854775807],)" + offsets), "too large"},
-      {tensor(dtype + R"(,"shape":[4294967296,4294967296],"data_offsets":[0,0])"), "too large"},      // 2⁶⁴ wraps to 0
+      {tensor(dtype + R"(,"shape":[4294967296,4294967296],"data_offsets":[0,0])"), "too large"},  // 2⁶⁴ wraps to 0
       {tensor(dtype + R"(,"shape":[0,4294967296,4294967296],"data_offsets":[0,0])"), "too large"},
       {tensor(dtype + R"(,"shape":[3],)" + offsets), "tensor \"w\" of shape (3) and dtype F32 needs 12 bytes, not 8"},
       {tensor(R"("dtype":"F4","shape":[3],)" + offsets), "does not fill whole bytes"},
@@ -342,7 +359,8 @@ TEST_F(SafetensorsTest, MalformedHeaders) {
       {tensor(dtype + "," + shape + R"(,"data_offsets":[0,8,8])"), "has 3 data_offsets, not 2"},
       {tensor(dtype + "," + shape + R"(,"data_offsets":[8,0])"), "begins at 8 and ends at 0"},
       {tensor(dtype + "," + shape + R"(,"data_offsets":[0,16])"), "ends at 16, but there are 8 bytes of data"},
-      {tensor(dtype + "," + shape + R"(,"data_offsets":[18446744073709551608,0])"), "begins at 18446744073709551608 and ends at 0"},
+      {tensor(dtype + "," + shape + R"(,"data_offsets":[18446744073709551608,0])"),
+       "begins at 18446744073709551608 and ends at 0"},
       {tensor(dtype + R"(,"shape":[1],"data_offsets":[4,8])"), "begins at 4, but the one before ends at 0"},
       {tensor(dtype + R"(,"shape":[1],"data_offsets":[0,4])"), "the tensors end at 4, but there are 8 bytes of data"},
       {R"({"v":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"U8","shape":[3],"data_offsets":[5,8]}})",
@@ -386,7 +404,8 @@ TEST_F(SafetensorsTest, TruncatedAnywhere) {
 }
 
 TEST_F(SafetensorsTest, AFileCutOffWhileOpen) {
-  Safetensors file = open(R"({"w":{"dtype":"F32","shape":[100000],"data_offsets":[0,400000]}})", std::string(400'000, '\0'));
+  Safetensors file =
+      open(R"({"w":{"dtype":"F32","shape":[100000],"data_offsets":[0,400000]}})", std::string(400'000, '\0'));
   std::filesystem::resize_file(path, 1000);
   expect_contains(error_of([&] { file.read<float, 1>("w"); }), "cut off");
   expect_contains(error_of([&] { file.read<double, 1>("w"); }), "cut off");
@@ -394,9 +413,10 @@ TEST_F(SafetensorsTest, AFileCutOffWhileOpen) {
 
 // Any other byte anywhere in the length or the header: an Error or a valid file, never a crash or a huge allocation.
 TEST_F(SafetensorsTest, EveryChangeOfOneHeaderByte) {
-  std::string bytes = safetensors_bytes(R"({"__metadata__":{"a":"b"},"w":{"dtype":"F16","shape":[2,3],"data_offsets":[0,12]},)"
-                                        R"("n":{"dtype":"I8","shape":[0],"data_offsets":[12,12]}} )",
-                                        "\1\2\3\4\5\6\7\10\11\12\13\14");
+  std::string bytes =
+      safetensors_bytes(R"({"__metadata__":{"a":"b"},"w":{"dtype":"F16","shape":[2,3],"data_offsets":[0,12]},)"
+                        R"("n":{"dtype":"I8","shape":[0],"data_offsets":[12,12]}} )",
+                        "\1\2\3\4\5\6\7\10\11\12\13\14");
   int valid = 0;
   for (std::size_t at = 0; at < bytes.size() - 12; ++at) {
     const char original = bytes[at];
@@ -426,8 +446,9 @@ TEST_F(SafetensorsTest, WritesTheseBytes) {
   writer.add("u", u.view());
   writer.add("n", n.view());
   writer.write(path);
-  std::string header = R"({"__metadata__":{"a":"1","b":"\"2\""},"n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
-                       R"("w":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]},"u":{"dtype":"U8","shape":[3],"data_offsets":[16,19]}})";
+  std::string header =
+      R"({"__metadata__":{"a":"1","b":"\"2\""},"n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
+      R"("w":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]},"u":{"dtype":"U8","shape":[3],"data_offsets":[16,19]}})";
   header.resize((header.size() + 7) / 8 * 8, ' ');
   EXPECT_EQ(read_file(path), safetensors_bytes(header, std::string("\2\1\0\0\0\0\0\0\0\0\200\77\0\0\0\100\1\2\3", 19)));
 
@@ -498,7 +519,8 @@ TEST_F(SafetensorsTest, RefusesToWriteWhatCannotBeRead) {
   expect_contains(error_of([&] { writer.add("x", x.view()); }), "tensor \"x\": the name is taken");
   expect_contains(error_of([&] { writer.add("__metadata__", x.view()); }), "the name is taken");
   writer.add("\xff", x.view());
-  expect_contains(error_of([&] { writer.write(path); }), path.string() + ": a name or a text of the metadata is not UTF-8");
+  expect_contains(error_of([&] { writer.write(path); }),
+                  path.string() + ": a name or a text of the metadata is not UTF-8");
   EXPECT_EQ(folder.count(), 0);
 }
 

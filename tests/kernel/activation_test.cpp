@@ -27,8 +27,8 @@ TYPED_TEST(ActivationKernel, Relu) {
   for (const Index rows : {1, 3, 17})
     for (const Index width : sizes)
       for_layouts([&](Layout layout) {
-        const Guarded<T, 2> x(Shape{rows, width}, layout, 1), dy(Shape{rows, width}, layout, 2), y(Shape{rows, width}, layout),
-            dx(Shape{rows, width}, layout), added(Shape{rows, width}, layout);
+        const Guarded<T, 2> x(Shape{rows, width}, layout, 1), dy(Shape{rows, width}, layout, 2),
+            y(Shape{rows, width}, layout), dx(Shape{rows, width}, layout), added(Shape{rows, width}, layout);
         x(rows - 1, width / 2) = 0;
         kernel::activation_forward<Relu, T>({}, x, y);
         kernel::activation_backward<Relu, T>({}, x, dy, {dx, false});
@@ -82,7 +82,9 @@ void expect_activation(double (*exact)(double), double bound) {
 }
 
 double gelu_of(double x) { return x / 2 * std::erfc(-x / std::numbers::sqrt2); }
-double gelu_tanh_of(double x) { return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); }
+double gelu_tanh_of(double x) {
+  return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
 
 }  // namespace
 
@@ -156,16 +158,19 @@ TYPED_TEST(ActivationKernel, GatesAreProducts) {
   for (const Index width : sizes)
     for_layouts([&](Layout layout) {
       const Shape<2> shape{3, width};
-      const Guarded<T, 2> gate(shape, layout, 1), x(shape, layout, 2), dy(shape, layout, 3), y(shape, layout), dgate(shape, layout), dx(shape, layout);
+      const Guarded<T, 2> gate(shape, layout, 1), x(shape, layout, 2), dy(shape, layout, 3), y(shape, layout),
+          dgate(shape, layout), dx(shape, layout);
       kernel::gate_forward<Silu, T>({}, gate, x, y);
       kernel::gate_backward<Silu, T>({}, gate, x, dy, prepared(dgate, false), prepared(dx, true));
       const auto before = Numbers(77);
       auto added = before;
       for (Index i = 0; i < 3; ++i)
         for (Index j = 0; j < width; ++j) {
-          const double g = static_cast<double>(gate(i, j)), s = 1 / (1 + std::exp(-g)), unit = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
+          const double g = static_cast<double>(gate(i, j)), s = 1 / (1 + std::exp(-g)),
+                       unit = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
           ASSERT_NEAR(y(i, j), g * s * static_cast<double>(x(i, j)), unit);
-          ASSERT_NEAR(dgate(i, j), static_cast<double>(dy(i, j)) * static_cast<double>(x(i, j)) * (s + g * s * (1 - s)), unit);
+          ASSERT_NEAR(dgate(i, j), static_cast<double>(dy(i, j)) * static_cast<double>(x(i, j)) * (s + g * s * (1 - s)),
+                      unit);
           ASSERT_NEAR(dx(i, j), added() + static_cast<double>(dy(i, j)) * g * s, unit);
         }
     });
@@ -186,14 +191,15 @@ TYPED_TEST(ActivationKernel, AtTheEndOfAProduct) {
   for (const Index out : sizes)
     for (const bool with_bias : {false, true})
       for_layouts([&](Layout layout) {
-        const Guarded<T, 2> x(Shape{7, 21}, layout, 1), w(Shape{out, Index{21}}, layout, 2), y(Shape{Index{7}, out}, layout),
-            kept(Shape{Index{7}, out}, layout), alone(Shape{Index{7}, out}, layout);
+        const Guarded<T, 2> x(Shape{7, 21}, layout, 1), w(Shape{out, Index{21}}, layout, 2),
+            y(Shape{Index{7}, out}, layout), kept(Shape{Index{7}, out}, layout), alone(Shape{Index{7}, out}, layout);
         const Guarded<T, 1> bias(Shape{out}, layout, 3);
         Arena arena;
         const T* const added = with_bias ? bias.view().data() : nullptr;
         kernel::linear_forward_then<T>({}, arena, x, w, {}, y, kernel::ActivatedBias<Relu, T>{added, kept});
         kernel::linear_forward_then<T>({}, arena, x, w, {}, alone, kernel::ActivatedBias<Relu, T>{added});
-        expect_close(kept, oracle::linear(x.values(), w.values(), with_bias ? bias.values() : oracle::Array<1>()), Tolerance<T>::product);
+        expect_close(kept, oracle::linear(x.values(), w.values(), with_bias ? bias.values() : oracle::Array<1>()),
+                     Tolerance<T>::product);
         for (Index i = 0; i < 7; ++i)
           for (Index j = 0; j < out; ++j) {
             ASSERT_EQ(y(i, j), kept(i, j) > 0 ? kept(i, j) : T{0});

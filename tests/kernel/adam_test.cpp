@@ -40,7 +40,8 @@ TYPED_TEST(AdamKernel, FollowsALoopInDouble) {
     for (const Edge edge : {Edge::begin, Edge::end}) {
       SCOPED_TRACE(count);
       const Shape<1> shape{count};
-      const Guarded<T, 1> weight(shape, {0, edge}, 1), gradient(shape, {0, edge}), first(shape, {0, edge}), second(shape, {0, edge});
+      const Guarded<T, 1> weight(shape, {0, edge}, 1), gradient(shape, {0, edge}), first(shape, {0, edge}),
+          second(shape, {0, edge});
       first.fill([] { return 0; });
       second.fill([] { return 0; });
       oracle::Expected<1> w(shape), m(shape), v(shape);
@@ -49,13 +50,14 @@ TYPED_TEST(AdamKernel, FollowsALoopInDouble) {
       constexpr double decay = 0.1, scale = 0.5, rate = 0.01;
       for (int step = 1; step <= 3; ++step) {
         gradient.fill([numbers = Numbers(static_cast<std::uint32_t>(step))]() mutable { return numbers(); });
-        kernel::adam_step<T>({}, at_step(step, decay, scale), count, weight.view().data(), gradient.view().data(), first.view().data(),
-                             second.view().data());
+        kernel::adam_step<T>({}, at_step(step, decay, scale), count, weight.view().data(), gradient.view().data(),
+                             first.view().data(), second.view().data());
         for (Index i = 0; i < count; ++i) {
           const double g = scale * static_cast<double>(gradient(i));
           m.values(i) = 0.9 * m.values(i) + 0.1 * g;
           v.values(i) = 0.98 * v.values(i) + 0.02 * g * g;
-          const double mean = m.values(i) / (1 - std::pow(0.9, step)), square = v.values(i) / (1 - std::pow(0.98, step));
+          const double mean = m.values(i) / (1 - std::pow(0.9, step)),
+                       square = v.values(i) / (1 - std::pow(0.98, step));
           w.values(i) += -rate * decay * w.values(i) - rate * mean / (std::sqrt(square) + 1e-9);
         }
         expect_close(weight, w, Tolerance<T>::elementwise);
@@ -121,8 +123,8 @@ TEST(SquaredNorm, IsSummedInDouble) {
 
 TEST(SquaredNorm, ShowsWhatIsNotFinite) {
   Arena arena;
-  for (const float bad :
-       {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
+  for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()})
     for (const std::size_t place : {0u, 1u, 15u, 16u, 20u}) {
       std::vector<float> x(21, 1.0f);
       x[place] = bad;

@@ -19,18 +19,20 @@ namespace {
 template <class Score = kernel::PlainScore>
 std::vector<float> means(Index queries, const std::vector<float>& values, const Mask& mask, const Score& score = {}) {
   const auto keys = static_cast<Index>(values.size());
-  const Tensor<float, 4> query(Shape{Index{1}, queries, Index{1}, Index{1}}), key(Shape{Index{1}, keys, Index{1}, Index{1}});
+  const Tensor<float, 4> query(Shape{Index{1}, queries, Index{1}, Index{1}}),
+      key(Shape{Index{1}, keys, Index{1}, Index{1}});
   std::vector<float> output(static_cast<std::size_t>(queries), NAN);
   Tensor<kernel::AttentionRow<float>, 3> rows(Shape{Index{1}, Index{1}, queries});
   Arena arena;
-  kernel::attention_forward<float>({}, arena, {query, key, {values.data(), key.shape()}, 1, mask}, {output.data(), query.shape()},
-                                   rows, score);
+  kernel::attention_forward<float>({}, arena, {query, key, {values.data(), key.shape()}, 1, mask},
+                                   {output.data(), query.shape()}, rows, score);
   return output;
 }
 
 /// The same from a cache, `step` queries at a time, as many of them as values.
 template <class Score = kernel::PlainScore>
-std::vector<float> cached_means(Index step, const std::vector<float>& values, const Mask& mask, const Score& score = {}) {
+std::vector<float> cached_means(Index step, const std::vector<float>& values, const Mask& mask,
+                                const Score& score = {}) {
   const auto keys = static_cast<Index>(values.size());
   const kernel::KvBlock<float> empty{nullptr, kernel::KvBlock<float>::fitting(keys, kernel::key_block<float>), 1, 1};
   std::vector<float> memory(static_cast<std::size_t>(empty.size())), output(values.size(), NAN);
@@ -42,7 +44,8 @@ std::vector<float> cached_means(Index step, const std::vector<float>& values, co
     const Index count = (std::min)(step, keys - i);
     const Tensor<float, 4> query(Shape{Index{1}, count, Index{1}, Index{1}});
     const kernel::CachedAttentionInputs<float>::Sequence sequence[] = {{0, count, i + count, &block}};
-    kernel::cached_attention_forward<float>({}, arena, {query, {sequence, Shape<1>{1}}, 1, mask.causal, mask.window}, {output.data() + i, query.shape()}, score);
+    kernel::cached_attention_forward<float>({}, arena, {query, {sequence, Shape<1>{1}}, 1, mask.causal, mask.window},
+                                            {output.data() + i, query.shape()}, score);
   }
   return output;
 }
@@ -60,7 +63,8 @@ struct MeanSlopes {
     Arena arena;
     const kernel::AttentionInputs<float> in{query, key, value, 1, mask};
     kernel::attention_forward<float>({}, arena, in, output, rows);
-    kernel::attention_backward<float>({}, arena, in, output, rows, doutput, {dquery, false}, {dkey, false}, {dvalue, false});
+    kernel::attention_backward<float>({}, arena, in, output, rows, doutput, {dquery, false}, {dkey, false},
+                                      {dvalue, false});
   }
 };
 
@@ -79,15 +83,18 @@ TEST(Attention, CausalMasksEndTogether) {
 
 TEST(Attention, CausalWithLengths) {
   const std::vector<Index> two{2}, three{3}, four{4};
-  EXPECT_EQ(means(2, {1, 2, 3, 40, 50}, {.causal = true, .key_lengths = three}), (std::vector<float>{1.5, 2})) << "j ≤ i + 3 − 2";
-  EXPECT_EQ(means(4, {1, 2, 3, 4}, {.causal = true, .key_lengths = two, .query_lengths = two}), (std::vector<float>{1, 1.5, 0, 0}));
+  EXPECT_EQ(means(2, {1, 2, 3, 40, 50}, {.causal = true, .key_lengths = three}), (std::vector<float>{1.5, 2}))
+      << "j ≤ i + 3 − 2";
+  EXPECT_EQ(means(4, {1, 2, 3, 4}, {.causal = true, .key_lengths = two, .query_lengths = two}),
+            (std::vector<float>{1, 1.5, 0, 0}));
   EXPECT_EQ(means(2, {1, 2, 3, 4, 50}, {.causal = true, .key_lengths = four}), (std::vector<float>{2, 2.5}));
 }
 
 TEST(Attention, LeftPaddingAndCausality) {
   Rows keep{};
   for (auto& row : keep.values) row[3] = row[4] = true;
-  EXPECT_EQ(means(5, {1, 2, 3, 4, 5}, {.causal = true, .allowed = keep.view(5, 5)}), (std::vector<float>{0, 0, 0, 4, 4.5}));
+  EXPECT_EQ(means(5, {1, 2, 3, 4, 5}, {.causal = true, .allowed = keep.view(5, 5)}),
+            (std::vector<float>{0, 0, 0, 4, 4.5}));
 }
 
 TEST(Attention, TrueMeansMayAttend) {
@@ -96,7 +103,8 @@ TEST(Attention, TrueMeansMayAttend) {
   Rows keep{};
   for (auto& row : keep.values) row[0] = row[1] = true;
   EXPECT_EQ(means(4, {1, 2, 30, 40}, {.allowed = keep.view(4, 4)}), (std::vector<float>{1.5, 1.5, 1.5, 1.5}));
-  EXPECT_EQ(means(4, {1, 2, 30, 40}, {.allowed = keep.view(1, 4)}), (std::vector<float>{1.5, 1.5, 1.5, 1.5})) << "one row for all queries";
+  EXPECT_EQ(means(4, {1, 2, 30, 40}, {.allowed = keep.view(1, 4)}), (std::vector<float>{1.5, 1.5, 1.5, 1.5}))
+      << "one row for all queries";
 }
 
 TEST(Attention, ARowThatSeesNothingIsZeroAndTheOthersStay) {
@@ -151,9 +159,12 @@ TEST(Attention, AWindowWiderThanEverythingIsNone) {
   constexpr Index most = (std::numeric_limits<Index>::max)();
   for (const Index window : {Index{6}, Index{11}, most - 6, most - 1, most}) {
     EXPECT_EQ(means(6, six, {.window = window}), means(6, six, {})) << window;
-    EXPECT_EQ(means(6, six, {.causal = true, .window = window}), (std::vector<float>{1, 1.5, 2, 2.5, 3, 3.5})) << window;
-    EXPECT_EQ(means(8, six, {.causal = true, .window = window}), (std::vector<float>{0, 0, 1, 1.5, 2, 2.5, 3, 3.5})) << window;
-    EXPECT_EQ(cached_means(1, six, {.causal = true, .window = window}), (std::vector<float>{1, 1.5, 2, 2.5, 3, 3.5})) << window;
+    EXPECT_EQ(means(6, six, {.causal = true, .window = window}), (std::vector<float>{1, 1.5, 2, 2.5, 3, 3.5}))
+        << window;
+    EXPECT_EQ(means(8, six, {.causal = true, .window = window}), (std::vector<float>{0, 0, 1, 1.5, 2, 2.5, 3, 3.5}))
+        << window;
+    EXPECT_EQ(cached_means(1, six, {.causal = true, .window = window}), (std::vector<float>{1, 1.5, 2, 2.5, 3, 3.5}))
+        << window;
   }
 }
 
@@ -173,10 +184,13 @@ TEST(Attention, ANanBehindAWindow) {
   std::vector<float> values(300);
   std::iota(values.begin(), values.end(), 0.0f);
   values[0] = NAN;
-  const auto whole = means(300, values, {.causal = true, .window = 2}), cached = cached_means(11, values, {.causal = true, .window = 2});
+  const auto whole = means(300, values, {.causal = true, .window = 2}),
+             cached = cached_means(11, values, {.causal = true, .window = 2});
   for (std::size_t i = 0; i < values.size(); ++i)
     if (i < 2) EXPECT_TRUE(std::isnan(whole[i]) && std::isnan(cached[i])) << i;
-    else EXPECT_TRUE(whole[i] == static_cast<float>(i) - 0.5f && cached[i] == whole[i]) << i << ": " << whole[i] << ' ' << cached[i];
+    else
+      EXPECT_TRUE(whole[i] == static_cast<float>(i) - 0.5f && cached[i] == whole[i])
+          << i << ": " << whole[i] << ' ' << cached[i];
 }
 
 // What comes back for a query that sees nothing says nothing about its sink.
@@ -190,7 +204,8 @@ TEST(Attention, HiddenQueriesLeaveSinksAlone) {
   Tensor<float, 1> sinks(Shape{1}), dsinks(Shape{1});
   Tensor<kernel::AttentionRow<float>, 3> rows(Shape{1, 1, 3});
   Arena arena;
-  const kernel::AttentionInputs<float> in{query, key, value, 1, {.query_lengths = two, .allowed = keep.view(3, 3)}, {}, sinks};
+  const kernel::AttentionInputs<float> in{query, key,  value, 1, {.query_lengths = two, .allowed = keep.view(3, 3)},
+                                          {},    sinks};
   kernel::attention_forward<float>({}, arena, in, output, rows);
   doutput(0, 1, 0, 0) = doutput(0, 2, 0, 0) = NAN;  // hidden by `allowed`, and by the length
   kernel::attention_backward<float>({}, arena, in, output, rows, doutput, {}, {}, {}, {}, {dsinks, false});
@@ -202,7 +217,8 @@ TEST(Attention, HiddenQueriesLeaveSinksAlone) {
 TEST(Attention, AnyStrides) {
   constexpr Index batch = 2, tokens = 49, heads = 2, width = 32;
   const Shape<4> shape{batch, tokens, heads, width};
-  const auto fused = test::random_tensor<float>(Shape{batch, tokens, 2 * heads, width}, 1), by_head = test::random_tensor<float>(Shape{batch, heads, tokens, width}, 2);
+  const auto fused = test::random_tensor<float>(Shape{batch, tokens, 2 * heads, width}, 1),
+             by_head = test::random_tensor<float>(Shape{batch, heads, tokens, width}, 2);
   const auto q = fused.view().slice(2, 0, heads), k = fused.view().slice(2, heads, heads);
   const ConstView<float, 4> v{by_head.data(), shape, {heads * tokens * width, width, tokens * width, 1}};
   const auto slope = test::random_tensor<float>(shape, 3);
@@ -212,7 +228,8 @@ TEST(Attention, AnyStrides) {
     Arena arena;
     const kernel::AttentionInputs<float> in{query, key, value, 0.2f, {.causal = true}};
     kernel::attention_forward<float>({}, arena, in, results[0], rows);
-    kernel::attention_backward<float>({}, arena, in, results[0], rows, slope, {results[1], false}, {results[2], false}, {results[3], false});
+    kernel::attention_backward<float>({}, arena, in, results[0], rows, slope, {results[1], false}, {results[2], false},
+                                      {results[3], false});
     return results;
   };
   const auto copy = [&](ConstView<float, 4> x) {
@@ -251,7 +268,8 @@ TEST(Attention, GroupsOfHeadsShareTheirKeys) {
 // q·k = 8 for one key and 0 for the other: σ(8·scale).
 TEST(Attention, ScalesTheScores) {
   for (const auto& [scale, weight] : {std::pair{0.125f, 0.731059}, std::pair{1.0f, 0.999665}}) {
-    Tensor<float, 4> query(Shape{1, 1, 1, 64}), key(Shape{1, 2, 1, 64}), value(Shape{1, 2, 1, 64}), output(query.shape());
+    Tensor<float, 4> query(Shape{1, 1, 1, 64}), key(Shape{1, 2, 1, 64}), value(Shape{1, 2, 1, 64}),
+        output(query.shape());
     Tensor<kernel::AttentionRow<float>, 3> rows(Shape{1, 1, 1});
     for (Index e = 0; e < 64; ++e) query(0, 0, 0, e) = 0.5f, key(0, 0, 0, e) = 0.25f;
     value(0, 0, 0, 0) = 1;
@@ -278,7 +296,8 @@ TEST(Attention, SinksTakeTheirShare) {
   EXPECT_FLOAT_EQ(output(0, 1, 0, 0), 2);
 }
 
-// However large a score is, the weight of the largest is its own: padding by the lowest number, more of it than a block of keys.
+// However large a score is, the weight of the largest is its own: padding by the lowest number, more of it than a block
+// of keys.
 TEST(Attention, AnySizeOfScores) {
   for (const float lowest : {-1e9f, -1e10f, -1e20f, -3.4028235e38f}) {
     const Tensor<float, 4> query(Shape{1, 1, 1, 1}), key(Shape{1, 600, 1, 1});
@@ -295,7 +314,8 @@ TEST(Attention, AnySizeOfScores) {
     EXPECT_FLOAT_EQ(forward(), (550.0f * 7 + 50) / 600) << "all of them " << lowest;
   }
   for (const float score : {-1e38f, -1e10f, 1e10f, 3e10f, 1e20f, 1e38f}) {
-    Tensor<float, 4> query(Shape{1, 1, 1, 1}), key(query.shape()), value(query.shape()), output(query.shape()), slope(query.shape()), dvalue(query.shape());
+    Tensor<float, 4> query(Shape{1, 1, 1, 1}), key(query.shape()), value(query.shape()), output(query.shape()),
+        slope(query.shape()), dvalue(query.shape());
     query(0, 0, 0, 0) = score, key(0, 0, 0, 0) = value(0, 0, 0, 0) = slope(0, 0, 0, 0) = 1;
     Tensor<kernel::AttentionRow<float>, 3> rows(Shape{1, 1, 1});
     Arena arena;

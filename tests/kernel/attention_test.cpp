@@ -30,9 +30,14 @@ const Sees everything = [](Index, Index, Index, Index) { return true; };
 
 /// What a score does to s = scale·q·k, its derivative by s, and where the derivative by what it adds is collected.
 struct Bend {
-  std::function<double(Index b, Index h, Index i, Index j, double s)> value = [](Index, Index, Index, Index, double s) { return s; };
-  std::function<double(Index b, Index h, Index i, Index j, double s)> slope = [](Index, Index, Index, Index, double) { return 1.0; };
-  std::function<void(Index b, Index h, Index i, Index j, double slope)> collect = [](Index, Index, Index, Index, double) {};
+  std::function<double(Index b, Index h, Index i, Index j, double s)> value = [](Index, Index, Index, Index, double s) {
+    return s;
+  };
+  std::function<double(Index b, Index h, Index i, Index j, double s)> slope = [](Index, Index, Index, Index, double) {
+    return 1.0;
+  };
+  std::function<void(Index b, Index h, Index i, Index j, double slope)> collect = [](Index, Index, Index, Index,
+                                                                                     double) {};
 };
 
 /// The kernel, forward and backward, into NaN and into numbers, against the oracle.
@@ -45,7 +50,8 @@ void check(const Sizes& n, Layout layout, const Mask& mask = {}, const Sees& see
       doutput(query_shape, layout, 4), output(query_shape, layout);
   Tensor<kernel::AttentionRow<T>, 3> rows(row_shape);
   const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(scale), mask, dropout};
-  oracle::Attention want{query.values(), key.values(), value.values(), static_cast<double>(in.scale), sees, bend.value, bend.slope, bend.collect};
+  oracle::Attention want{query.values(), key.values(), value.values(), static_cast<double>(in.scale),
+                         sees,           bend.value,   bend.slope,     bend.collect};
   Tensor<double, 4> factors(Shape{n.batch, n.heads, n.queries, n.keys});
   if (dropout) {
     // Documented: row (b·H + h)·N + n, column m of a dropout mask.
@@ -70,7 +76,8 @@ void check(const Sizes& n, Layout layout, const Mask& mask = {}, const Sees& see
   const auto slopes = want.backward(doutput.values());
   for (const bool add : {false, true}) {
     const Guarded<T, 4> dquery(query_shape, layout), dkey(key_shape, layout), dvalue(key_shape, layout);
-    const auto query_place = prepared(dquery, add), key_place = prepared(dkey, add), value_place = prepared(dvalue, !add);
+    const auto query_place = prepared(dquery, add), key_place = prepared(dkey, add),
+               value_place = prepared(dvalue, !add);
     auto backward = slopes;
     if (add) backward.query.add(dquery.values()), backward.key.add(dkey.values());
     else backward.value.add(dvalue.values());
@@ -85,7 +92,8 @@ void check(const Sizes& n, Layout layout, const Mask& mask = {}, const Sees& see
 Sees visible(bool causal, std::vector<Index> key_lengths, std::vector<Index> query_lengths, const Sizes& n) {
   return [=](Index b, Index, Index i, Index j) {
     const auto at = static_cast<std::size_t>(b);
-    const Index keys = key_lengths.empty() ? n.keys : key_lengths[at], queries = query_lengths.empty() ? n.queries : query_lengths[at];
+    const Index keys = key_lengths.empty() ? n.keys : key_lengths[at],
+                queries = query_lengths.empty() ? n.queries : query_lengths[at];
     return i < queries && j < keys && (!causal || j <= i + keys - queries);
   };
 }
@@ -114,7 +122,8 @@ TYPED_TEST(AttentionKernel, Sizes) {
 TYPED_TEST(AttentionKernel, BlockEdges) {
   for (const Index queries : {31, 32, 33, 65})
     for (const Index keys : {63, 64, 65, 129})
-      check<TypeParam>({1, 2, 2, queries, keys, 9}, {3}, {.causal = true}, visible(true, {}, {}, {1, 2, 2, queries, keys, 9}));
+      check<TypeParam>({1, 2, 2, queries, keys, 9}, {3}, {.causal = true},
+                       visible(true, {}, {}, {1, 2, 2, queries, keys, 9}));
   for (const Index keys : {511, 512, 513, 1030}) check<TypeParam>({1, 1, 1, 3, keys, 5}, {});
 }
 
@@ -141,7 +150,8 @@ TYPED_TEST(AttentionKernel, Lengths) {
   for (const bool causal : {false, true}) {
     check<TypeParam>(n, {3}, {.causal = causal, .key_lengths = keys}, visible(causal, keys, {}, n));
     check<TypeParam>(n, {3}, {.causal = causal, .query_lengths = queries}, visible(causal, {}, queries, n));
-    check<TypeParam>(n, {3}, {.causal = causal, .key_lengths = keys, .query_lengths = queries}, visible(causal, keys, queries, n));
+    check<TypeParam>(n, {3}, {.causal = causal, .key_lengths = keys, .query_lengths = queries},
+                     visible(causal, keys, queries, n));
   }
 }
 
@@ -162,20 +172,22 @@ TYPED_TEST(AttentionKernel, WindowsWithLengths) {
   const Sizes n{3, 2, 2, 9, 17, 5};
   const std::vector<Index> keys{17, 0, 11}, queries{9, 4, 6};
   const Sees causal = visible(true, keys, queries, n);
-  check<TypeParam>(n, {3}, {.causal = true, .window = 3, .key_lengths = keys, .query_lengths = queries}, [&](Index b, Index h, Index i, Index j) {
-    const auto at = static_cast<std::size_t>(b);
-    return causal(b, h, i, j) && i + keys[at] - queries[at] - j < 3;
-  });
+  check<TypeParam>(n, {3}, {.causal = true, .window = 3, .key_lengths = keys, .query_lengths = queries},
+                   [&](Index b, Index h, Index i, Index j) {
+                     const auto at = static_cast<std::size_t>(b);
+                     return causal(b, h, i, j) && i + keys[at] - queries[at] - j < 3;
+                   });
 }
 
 TYPED_TEST(AttentionKernel, PrefixesAreSeenByAll) {
   const Sizes n{3, 2, 2, 9, 12, 5};
   const std::vector<Index> prefixes{0, 7, 12}, lengths{12, 12, 10};
   const Sees causal = visible(true, lengths, {}, n);
-  check<TypeParam>(n, {3}, {.causal = true, .key_lengths = lengths, .prefixes = prefixes}, [&](Index b, Index h, Index i, Index j) {
-    const auto at = static_cast<std::size_t>(b);
-    return j < lengths[at] && (j < prefixes[at] || causal(b, h, i, j));
-  });
+  check<TypeParam>(n, {3}, {.causal = true, .key_lengths = lengths, .prefixes = prefixes},
+                   [&](Index b, Index h, Index i, Index j) {
+                     const auto at = static_cast<std::size_t>(b);
+                     return j < lengths[at] && (j < prefixes[at] || causal(b, h, i, j));
+                   });
 }
 
 TYPED_TEST(AttentionKernel, AlibiScores) {
@@ -184,7 +196,9 @@ TYPED_TEST(AttentionKernel, AlibiScores) {
     const Sizes n{2, 4, 2, queries, keys, 5};
     const Guarded<T, 1> slopes(Shape{4}, {}, 9);
     Bend bend;
-    bend.value = [&](Index, Index h, Index i, Index j, double s) { return s - static_cast<double>(slopes(h)) * static_cast<double>(std::abs(i + n.keys - n.queries - j)); };
+    bend.value = [&](Index, Index h, Index i, Index j, double s) {
+      return s - static_cast<double>(slopes(h)) * static_cast<double>(std::abs(i + n.keys - n.queries - j));
+    };
     check<T>(n, {3}, {}, everything, 0.3, {}, kernel::AlibiScore<T>{slopes}, bend);
     check<T>(n, {3}, {.causal = true}, visible(true, {}, {}, n), 0.3, {}, kernel::AlibiScore<T>{slopes}, bend);
   }
@@ -198,22 +212,28 @@ TYPED_TEST(AttentionKernel, DistanceScoresAndTheirGradient) {
       const Guarded<T, 4> bias(Shape{1, 4, 1, 44}, {}, 9), slope(Shape{1, 4, 1, 44});
       Tensor<double, 2> want(Shape{4, 44});
       Bend bend;
-      const auto column = [&](Index i, Index j) { return std::clamp(j - (i + n.keys - n.queries) + before, Index{0}, Index{43}); };
-      bend.value = [&](Index, Index h, Index i, Index j, double s) { return s + static_cast<double>(bias(0, h, 0, column(i, j))); };
+      const auto column = [&](Index i, Index j) {
+        return std::clamp(j - (i + n.keys - n.queries) + before, Index{0}, Index{43});
+      };
+      bend.value = [&](Index, Index h, Index i, Index j, double s) {
+        return s + static_cast<double>(bias(0, h, 0, column(i, j)));
+      };
       bend.collect = [&](Index, Index h, Index i, Index j, double s) { want(h, column(i, j)) += s; };
       slope.fill([] { return 0; });
       check<T>(n, {3}, {.causal = before == 40}, before == 40 ? visible(true, {}, {}, n) : everything, 0.3, {},
                kernel::DistanceScore<T>{bias, before, {slope, true}}, bend);
       for (Index h = 0; h < 4; ++h)  // the check calls the kernel twice, and the oracle once
         for (Index d = 0; d < 44; ++d)
-          ASSERT_NEAR(slope(0, h, 0, d), 2 * want(h, d), 1000 * static_cast<double>(std::numeric_limits<T>::epsilon())) << h << ' ' << d;
+          ASSERT_NEAR(slope(0, h, 0, d), 2 * want(h, d), 1000 * static_cast<double>(std::numeric_limits<T>::epsilon()))
+              << h << ' ' << d;
     }
 }
 
 TYPED_TEST(AttentionKernel, BiasScoresAndTheirGradient) {
   using T = TypeParam;
   const Sizes n{2, 4, 2, 9, 37, 5};
-  for (const auto& shape : {Shape<4>{2, 4, 9, 37}, Shape<4>{1, 4, 9, 37}, Shape<4>{1, 1, 9, 37}, Shape<4>{2, 1, 1, 37}}) {
+  for (const auto& shape :
+       {Shape<4>{2, 4, 9, 37}, Shape<4>{1, 4, 9, 37}, Shape<4>{1, 1, 9, 37}, Shape<4>{2, 1, 1, 37}}) {
     const Guarded<T, 4> bias(shape, {}, 9), slope(shape);
     Tensor<double, 4> want(shape);
     const auto place = [&](Index b, Index h, Index i, Index j) {
@@ -231,7 +251,8 @@ TYPED_TEST(AttentionKernel, BiasScoresAndTheirGradient) {
     slope.fill([] { return 0; });
     check<T>(n, {3}, {}, everything, 0.3, {}, kernel::BiasScore<T>{bias, {slope, true}}, bend);
     for (Index i = 0; i < want.size(); ++i)
-      ASSERT_NEAR(slope.view().data()[i], 2 * want.data()[i], 1000 * static_cast<double>(std::numeric_limits<T>::epsilon()));
+      ASSERT_NEAR(slope.view().data()[i], 2 * want.data()[i],
+                  1000 * static_cast<double>(std::numeric_limits<T>::epsilon()));
   }
 }
 
@@ -242,7 +263,8 @@ TYPED_TEST(AttentionKernel, CappedScores) {
   bend.slope = [&](Index, Index, Index, Index, double s) { return 1 - std::tanh(s / 2) * std::tanh(s / 2); };
   for (const auto& [queries, keys] : {std::pair<Index, Index>{7, 7}, {5, 33}, {20, 600}}) {
     const Sizes n{2, 2, 2, queries, keys, 5};
-    for (const double scale : {0.3, 4.0}) check<T>(n, {3}, {.causal = true}, visible(true, {}, {}, n), scale, {}, kernel::CappedScore<T>{2}, bend);
+    for (const double scale : {0.3, 4.0})
+      check<T>(n, {3}, {.causal = true}, visible(true, {}, {}, n), scale, {}, kernel::CappedScore<T>{2}, bend);
   }
 }
 
@@ -251,7 +273,8 @@ TYPED_TEST(AttentionKernel, ArbitraryMasks) {
   auto draw = [numbers = Numbers(6)]() mutable { return numbers() > 0; };
   const Guarded<bool, 2> shared(Shape{n.queries, n.keys}, {3});
   const Guarded<bool, 3> per_sequence(Shape{n.batch, n.queries, n.keys}, {3});
-  const Guarded<bool, 4> full(Shape{n.batch, n.heads, n.queries, n.keys}, {3}), per_head(Shape{Index{1}, n.heads, Index{1}, n.keys}, {3});
+  const Guarded<bool, 4> full(Shape{n.batch, n.heads, n.queries, n.keys}, {3}),
+      per_head(Shape{Index{1}, n.heads, Index{1}, n.keys}, {3});
   shared.fill(draw), per_sequence.fill(draw), full.fill(draw), per_head.fill(draw);
   for (Index j = 0; j < n.keys; ++j) {
     shared(3, j) = false;
@@ -259,7 +282,8 @@ TYPED_TEST(AttentionKernel, ArbitraryMasks) {
     per_sequence(0, 0, j) = j == 36;
   }
   check<TypeParam>(n, {3}, {.allowed = shared}, [&](Index, Index, Index i, Index j) { return shared(i, j); });
-  check<TypeParam>(n, {3}, {.allowed = per_sequence}, [&](Index b, Index, Index i, Index j) { return per_sequence(b, i, j); });
+  check<TypeParam>(n, {3}, {.allowed = per_sequence},
+                   [&](Index b, Index, Index i, Index j) { return per_sequence(b, i, j); });
   check<TypeParam>(n, {3}, {.allowed = full}, [&](Index b, Index h, Index i, Index j) { return full(b, h, i, j); });
   check<TypeParam>(n, {3}, {.allowed = per_head}, [&](Index, Index h, Index, Index j) { return per_head(0, h, 0, j); });
   const std::vector<Index> lengths{30, 37};
@@ -274,7 +298,11 @@ TYPED_TEST(AttentionKernel, MasksAcrossBlocks) {
   const Guarded<bool, 2> allowed(Shape{n.queries, n.keys});
   for (Index i = 0; i < n.queries; ++i)
     for (Index j = 0; j < n.keys; ++j)
-      allowed(i, j) = i % 5 == 0 ? j >= 1030 : i % 5 == 1 ? j < 3 : i % 5 == 2 ? j == 512 + i : i % 5 == 3 ? j % 7 == 0 : false;
+      allowed(i, j) = i % 5 == 0   ? j >= 1030
+                      : i % 5 == 1 ? j < 3
+                      : i % 5 == 2 ? j == 512 + i
+                      : i % 5 == 3 ? j % 7 == 0
+                                   : false;
   const Sees may = [&](Index, Index, Index i, Index j) { return allowed(i, j); };
   check<TypeParam>(n, {}, {.allowed = allowed}, may);
   const Sees causal = visible(true, {}, {}, n);
@@ -315,8 +343,8 @@ TYPED_TEST(AttentionKernel, EmptyAxes) {
 TYPED_TEST(AttentionKernel, PaddingIsNeverRead) {
   using T = TypeParam;
   const Shape<4> shape{1, 3, 2, 5}, key_shape{1, 40, 2, 5};
-  const Guarded<T, 4> query(shape, {}, 1), key(key_shape), value(key_shape), output(shape), doutput(shape, {}, 4), dquery(shape),
-      dkey(key_shape), dvalue(key_shape);
+  const Guarded<T, 4> query(shape, {}, 1), key(key_shape), value(key_shape), output(shape), doutput(shape, {}, 4),
+      dquery(shape), dkey(key_shape), dvalue(key_shape);
   Tensor<kernel::AttentionRow<T>, 3> rows(Shape{1, 2, 3});
   for (const auto* part : {&key, &value})
     for (Index j = 0; j < 11; ++j)
@@ -345,12 +373,13 @@ TYPED_TEST(AttentionKernel, DerivativesNobodyAskedFor) {
   Arena arena;
   kernel::attention_forward<T>({}, arena, in, output, rows);
   const Guarded<T, 4> all[] = {Guarded<T, 4>(shape), Guarded<T, 4>(shape), Guarded<T, 4>(shape)};
-  kernel::attention_backward<T>({}, arena, in, output, rows, doutput, {all[0], false}, {all[1], false}, {all[2], false});
+  kernel::attention_backward<T>({}, arena, in, output, rows, doutput, {all[0], false}, {all[1], false},
+                                {all[2], false});
   for (int only = 0; only < 3; ++only) {
     const Guarded<T, 4> one(shape);
     const Gradient<T, 4> none, place{one, false};
-    kernel::attention_backward<T>({}, arena, in, output, rows, doutput, only == 0 ? place : none, only == 1 ? place : none,
-                                  only == 2 ? place : none);
+    kernel::attention_backward<T>({}, arena, in, output, rows, doutput, only == 0 ? place : none,
+                                  only == 1 ? place : none, only == 2 ? place : none);
     for (Index i = 0; i < 30; ++i) EXPECT_EQ(one.view().data()[i], all[only].view().data()[i]) << only;
   }
 }
@@ -380,7 +409,8 @@ TYPED_TEST(AttentionKernel, OneAtATimeIsAllAtOnce) {
         for (Index h = 0; h < heads; ++h) {
           ASSERT_EQ(sums(0, h, n).largest, rows(0, h, i + 1 - count + n).largest) << i << ' ' << count;
           ASSERT_EQ(sums(0, h, n).factor, rows(0, h, i + 1 - count + n).factor) << i << ' ' << count;
-          for (Index e = 0; e < width; ++e) ASSERT_EQ(some(0, n, h, e), output(0, i + 1 - count + n, h, e)) << i << ' ' << count;
+          for (Index e = 0; e < width; ++e)
+            ASSERT_EQ(some(0, n, h, e), output(0, i + 1 - count + n, h, e)) << i << ' ' << count;
         }
       arena.reset();
     }
@@ -390,18 +420,21 @@ TYPED_TEST(AttentionKernel, OneAtATimeIsAllAtOnce) {
 TYPED_TEST(AttentionKernel, ASequenceAloneIsTheSequenceInABatch) {
   using T = TypeParam;
   const Shape<4> shape{3, 40, 2, 9}, alone_shape{1, 27, 2, 9};
-  const Guarded<T, 4> query(shape, {}, 1), key(shape, {}, 2), value(shape, {}, 3), doutput(shape, {}, 4), output(shape), dquery(shape),
-      dkey(shape), dvalue(shape), output1(alone_shape), dquery1(alone_shape), dkey1(alone_shape), dvalue1(alone_shape);
+  const Guarded<T, 4> query(shape, {}, 1), key(shape, {}, 2), value(shape, {}, 3), doutput(shape, {}, 4), output(shape),
+      dquery(shape), dkey(shape), dvalue(shape), output1(alone_shape), dquery1(alone_shape), dkey1(alone_shape),
+      dvalue1(alone_shape);
   Tensor<kernel::AttentionRow<T>, 3> sums(Shape{3, 2, 40}), sums1(Shape{1, 2, 27});
   const std::vector<Index> lengths{40, 27, 3};
   Arena arena;
-  const kernel::AttentionInputs<T> in{query, key, value, T(0.3), {.causal = true, .key_lengths = lengths, .query_lengths = lengths}};
+  const kernel::AttentionInputs<T> in{
+      query, key, value, T(0.3), {.causal = true, .key_lengths = lengths, .query_lengths = lengths}};
   kernel::attention_forward<T>({}, arena, in, output, sums);
   kernel::attention_backward<T>({}, arena, in, output, sums, doutput, {dquery, false}, {dkey, false}, {dvalue, false});
   const auto part = [](const Guarded<T, 4>& x) { return ConstView<T, 4>(x.view().slice(0, 1, 1).slice(1, 0, 27)); };
   const kernel::AttentionInputs<T> in1{part(query), part(key), part(value), T(0.3), {.causal = true}};
   kernel::attention_forward<T>({}, arena, in1, output1, sums1);
-  kernel::attention_backward<T>({}, arena, in1, output1, sums1, part(doutput), {dquery1, false}, {dkey1, false}, {dvalue1, false});
+  kernel::attention_backward<T>({}, arena, in1, output1, sums1, part(doutput), {dquery1, false}, {dkey1, false},
+                                {dvalue1, false});
   for (Index n = 0; n < 27; ++n)
     for (Index h = 0; h < 2; ++h)
       for (Index e = 0; e < 9; ++e) {

@@ -57,11 +57,14 @@ TYPED_TEST(CrossEntropyKernel, ForwardAndBackward) {
             const Guarded<kernel::SoftmaxSum<T>, 1> totals(Shape{rows}, layout);
             logits.fill([numbers = Numbers(1)]() mutable { return 10 * numbers(); });
             Tensor<Id, 1> targets(Shape{rows});
-            for (Index i = 0; i < rows; ++i) targets(i) = ids(i) = i % 3 == 1 ? ignore : static_cast<Id>((7 * i + width - 1) % width);
+            for (Index i = 0; i < rows; ++i)
+              targets(i) = ids(i) = i % 3 == 1 ? ignore : static_cast<Id>((7 * i + width - 1) % width);
             auto want = oracle::cross_entropy(logits.values(), targets, ignore, smoothing);
             Arena arena;
             const double loss = kernel::cross_entropy_forward<T>({}, arena, logits, ids, ignore, smoothing, totals);
-            EXPECT_NEAR(loss, want.loss, Tolerance<T>::softmax * static_cast<double>(std::numeric_limits<T>::epsilon()) * want.magnitude);
+            EXPECT_NEAR(
+                loss, want.loss,
+                Tolerance<T>::softmax * static_cast<double>(std::numeric_limits<T>::epsilon()) * want.magnitude);
 
             constexpr double dloss = 0.25;
             const auto place = prepared(dlogits, add);

@@ -29,7 +29,8 @@ std::vector<int> mask(const kernel::Dropout& dropout, Index rows, Index width) {
   kernel::dropout_forward<double>({}, x, {}, dropout, y);
   std::vector<int> result;
   for (Index i = 0; i < rows; ++i)
-    for (Index j = 0; j < width; ++j) result.push_back(static_cast<int>(std::lround(y(i, j) * (1 - dropout.probability))));
+    for (Index j = 0; j < width; ++j)
+      result.push_back(static_cast<int>(std::lround(y(i, j) * (1 - dropout.probability))));
   return result;
 }
 
@@ -49,8 +50,9 @@ TYPED_TEST(DropoutKernel, KeepsOrDropsAndAddsTheResidual) {
           const auto dropout = p > 0 ? with(p) : kernel::Dropout{};
           const auto kept = mask(with(p), rows, width);
           const T scale = static_cast<T>(1 / (1 - p));
-          const Guarded<T, 2> x(Shape{rows, width}, layout, 1), residual(Shape{rows, width}, layout, 2), y(Shape{rows, width}, layout),
-              z(Shape{rows, width}, layout), dx(Shape{rows, width}, layout), added(Shape{rows, width}, layout);
+          const Guarded<T, 2> x(Shape{rows, width}, layout, 1), residual(Shape{rows, width}, layout, 2),
+              y(Shape{rows, width}, layout), z(Shape{rows, width}, layout), dx(Shape{rows, width}, layout),
+              added(Shape{rows, width}, layout);
           kernel::dropout_forward<T>({}, x, {}, dropout, y);
           kernel::dropout_forward<T>({}, x, residual, dropout, z);
           kernel::dropout_backward<T>({}, x, dropout, {dx, false});
@@ -126,8 +128,8 @@ TEST(Dropout, TheMaskOfARowDoesNotDependOnItsWidth) {
     for (std::size_t j = 0; j < 13; ++j) EXPECT_EQ(wide[100 * i + j], narrow[13 * i + j]);
 }
 
-// Of 2²⁴ elements the expected share is dropped, and of p near 1 kept, up to five standard deviations; what is kept is multiplied
-// by 1/(1 − p), whatever is left of that. Rarer than 2⁻³³ is never.
+// Of 2²⁴ elements the expected share is dropped, and of p near 1 kept, up to five standard deviations; what is kept is
+// multiplied by 1/(1 − p), whatever is left of that. Rarer than 2⁻³³ is never.
 TEST(Dropout, ProbabilitiesNearTheirEnds) {
   constexpr Index rows = 4096, columns = 4096, count = rows * columns;
   const auto survivors = [&](double p) {

@@ -1,4 +1,6 @@
 // No kernel raises invalid, division by zero or overflow on valid data: programs may have them trapped.
+#include "support/exceptions.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +15,6 @@
 #include "eigenformer/kernel/loss.hpp"
 #include "eigenformer/kernel/norm.hpp"
 #include "eigenformer/kernel/softmax.hpp"
-#include "support/exceptions.hpp"
 #include "support/guarded.hpp"
 #include "support/tolerance.hpp"
 
@@ -71,16 +72,20 @@ TYPED_TEST(KernelExceptions, NormsOfZeros) {
         Arena arena;
         EXPECT_EQ(raised([&] {
                     kernel::norm_forward<Kind, T>({}, {in}, affine, epsilon, out, statistics);
-                    kernel::norm_backward<Kind, T>({}, arena, in, affine, statistics, dy, {dx, false}, {dweight, false}, {dbias, false});
+                    kernel::norm_backward<Kind, T>({}, arena, in, affine, statistics, dy, {dx, false}, {dweight, false},
+                                                   {dbias, false});
                   }),
                   "");
         for (Index i = 0; i < 2; ++i) {
           double mean = 0;
-          for (Index j = 0; Kind == kernel::NormKind::layer && j < width; ++j) mean += static_cast<double>(dy(i, j) * weight(j)) / static_cast<double>(width);
+          for (Index j = 0; Kind == kernel::NormKind::layer && j < width; ++j)
+            mean += static_cast<double>(dy(i, j) * weight(j)) / static_cast<double>(width);
           for (Index j = 0; j < width; ++j) {
             ASSERT_EQ(out(i, j), 0);
             ASSERT_EQ(dweight(j), 0);
-            ASSERT_NEAR(static_cast<double>(dx(i, j)), epsilon == 0 ? 0 : 1000 * (static_cast<double>(dy(i, j) * weight(j)) - mean), 1e-3) << "1/√ε = 1000";
+            ASSERT_NEAR(static_cast<double>(dx(i, j)),
+                        epsilon == 0 ? 0 : 1000 * (static_cast<double>(dy(i, j) * weight(j)) - mean), 1e-3)
+                << "1/√ε = 1000";
           }
         }
       });
@@ -92,24 +97,25 @@ TYPED_TEST(KernelExceptions, NormsOfZeros) {
 TYPED_TEST(KernelExceptions, SoftmaxAndLossWithTokensRuledOut) {
   using T = TypeParam;
   for (const double usual : {-300.0, 5.0, 1e30})
-    this->for_rows_of(-std::numeric_limits<double>::infinity(), [&](const auto& in, const auto& out, const auto& dy, const auto& dx) {
-      in(0, 0) = in(1, 0) = static_cast<T>(usual);
-      Arena arena;
-      EXPECT_EQ(raised([&] {
-                  kernel::softmax_forward<T>({}, in, out);
-                  kernel::softmax_backward<T>({}, out, dy, {dx, false});
-                  kernel::log_softmax_forward<T>({}, in, out);
-                  kernel::log_softmax_backward<T>({}, out, dy, {dx, false});
-                }),
-                "");
-      const std::vector<Id> targets{0, -100};
-      const Guarded<kernel::SoftmaxSum<T>, 1> totals(Shape{2});
-      EXPECT_EQ(raised([&] {
-                  kernel::cross_entropy_forward<T>({}, arena, in, targets, -100, 0, totals);
-                  kernel::cross_entropy_backward<T>({}, in, targets, -100, 0, totals, 1, {dx, false});
-                }),
-                "");
-    });
+    this->for_rows_of(-std::numeric_limits<double>::infinity(),
+                      [&](const auto& in, const auto& out, const auto& dy, const auto& dx) {
+                        in(0, 0) = in(1, 0) = static_cast<T>(usual);
+                        Arena arena;
+                        EXPECT_EQ(raised([&] {
+                                    kernel::softmax_forward<T>({}, in, out);
+                                    kernel::softmax_backward<T>({}, out, dy, {dx, false});
+                                    kernel::log_softmax_forward<T>({}, in, out);
+                                    kernel::log_softmax_backward<T>({}, out, dy, {dx, false});
+                                  }),
+                                  "");
+                        const std::vector<Id> targets{0, -100};
+                        const Guarded<kernel::SoftmaxSum<T>, 1> totals(Shape{2});
+                        EXPECT_EQ(raised([&] {
+                                    kernel::cross_entropy_forward<T>({}, arena, in, targets, -100, 0, totals);
+                                    kernel::cross_entropy_backward<T>({}, in, targets, -100, 0, totals, 1, {dx, false});
+                                  }),
+                                  "");
+                      });
 }
 
 // A weight that never had a gradient, with and without ε.
@@ -120,8 +126,19 @@ TYPED_TEST(KernelExceptions, AdamWithoutGradients) {
       const Guarded<T, 1> w(Shape{count}), g(Shape{count}), m(Shape{count}), v(Shape{count});
       w.fill([] { return 1; });
       for (const auto* x : {&g, &m, &v}) x->fill([] { return 0; });
-      const kernel::AdamStep step{.beta1 = 0.9, .beta2 = 0.999, .epsilon = epsilon, .learning_rate = 0.1, .decay = 0, .gradient_scale = 1, .correction1 = 0.1, .correction2 = 0.001};
-      EXPECT_EQ(raised([&] { kernel::adam_step<T>({}, step, count, w.view().data(), g.view().data(), m.view().data(), v.view().data()); }), "");
+      const kernel::AdamStep step{.beta1 = 0.9,
+                                  .beta2 = 0.999,
+                                  .epsilon = epsilon,
+                                  .learning_rate = 0.1,
+                                  .decay = 0,
+                                  .gradient_scale = 1,
+                                  .correction1 = 0.1,
+                                  .correction2 = 0.001};
+      EXPECT_EQ(raised([&] {
+                  kernel::adam_step<T>({}, step, count, w.view().data(), g.view().data(), m.view().data(),
+                                       v.view().data());
+                }),
+                "");
       for (Index i = 0; i < count; ++i) ASSERT_EQ(w(i), 1);
     }
 }
@@ -135,10 +152,13 @@ TYPED_TEST(KernelExceptions, Attention) {
     for (Index j = 0; j < keys; ++j) allowed(i, j) = i == 2 ? j == 3 : (i + j) % 3 == 0;
   const std::vector<Index> lengths{keys, 0}, few{5, queries};
   Random random{1};
-  for (const Mask& mask : {Mask{}, Mask{.causal = true, .window = 3}, Mask{.key_lengths = lengths, .query_lengths = few}, Mask{.allowed = allowed.view()}})
+  for (const Mask& mask : {Mask{}, Mask{.causal = true, .window = 3},
+                           Mask{.key_lengths = lengths, .query_lengths = few}, Mask{.allowed = allowed.view()}})
     for (const double size : {1.0, 1e6}) {
-      const Guarded<T, 4> q(Shape{Index{2}, queries, heads, width}, {}, 1), k(Shape{Index{2}, keys, heads, width}, {}, 2), v(Shape{Index{2}, keys, heads, width}, {}, 3),
-          out(q.view().shape()), dout(q.view().shape(), {}, 4), dq(q.view().shape()), dk(k.view().shape()), dv(k.view().shape());
+      const Guarded<T, 4> q(Shape{Index{2}, queries, heads, width}, {}, 1),
+          k(Shape{Index{2}, keys, heads, width}, {}, 2), v(Shape{Index{2}, keys, heads, width}, {}, 3),
+          out(q.view().shape()), dout(q.view().shape(), {}, 4), dq(q.view().shape()), dk(k.view().shape()),
+          dv(k.view().shape());
       const Guarded<kernel::AttentionRow<T>, 3> rows(Shape{Index{2}, heads, queries});
       const Guarded<T, 1> sinks(Shape{heads}), dsinks(Shape{heads});
       sinks(0) = -this->infinity, sinks(1) = T(0.5);
@@ -148,7 +168,8 @@ TYPED_TEST(KernelExceptions, Attention) {
         if (more) in.sinks = sinks, in.dropout = {RandomSite(random), 0.1};
         EXPECT_EQ(raised([&] {
                     kernel::attention_forward<T>({}, arena, in, out, rows);
-                    kernel::attention_backward<T>({}, arena, in, out, rows, dout, {dq, false}, {dk, false}, {dv, false}, {}, {more ? dsinks.view() : View<T, 1>(), false});
+                    kernel::attention_backward<T>({}, arena, in, out, rows, dout, {dq, false}, {dk, false}, {dv, false},
+                                                  {}, {more ? dsinks.view() : View<T, 1>(), false});
                   }),
                   "")
             << size << more << mask.causal << mask.key_lengths.size() << mask.allowed.view.size();

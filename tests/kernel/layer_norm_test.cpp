@@ -42,10 +42,10 @@ TYPED_TEST(LayerNormKernel, ForwardAndBackward) {
       SCOPED_TRACE(to_string(Shape{rows, width}));
       for_layouts([&](Layout layout) {
         for (const bool add : {false, true}) {
-          const Guarded<T, 2> x(Shape{rows, width}, layout, 1), dy(Shape{rows, width}, layout, 2), y(Shape{rows, width}, layout),
-              dx(Shape{rows, width}, layout);
-          const Guarded<T, 1> weight(Shape{width}, layout, 3), bias(Shape{width}, layout, 4), dweight(Shape{width}, layout),
-              dbias(Shape{width}, layout);
+          const Guarded<T, 2> x(Shape{rows, width}, layout, 1), dy(Shape{rows, width}, layout, 2),
+              y(Shape{rows, width}, layout), dx(Shape{rows, width}, layout);
+          const Guarded<T, 1> weight(Shape{width}, layout, 3), bias(Shape{width}, layout, 4),
+              dweight(Shape{width}, layout), dbias(Shape{width}, layout);
           const Guarded<kernel::RowStatistics<T>, 1> statistics(Shape{rows}, layout);
           auto want = oracle::layer_norm(x.values(), weight.values(), bias.values(), epsilon, dy.values());
 
@@ -58,7 +58,8 @@ TYPED_TEST(LayerNormKernel, ForwardAndBackward) {
           if (add) want.dx.add(dx.values()), want.dweight.add(dweight.values());
           else want.dbias.add(dbias.values());
           Arena arena;
-          kernel::norm_backward<kernel::NormKind::layer, T>({}, arena, x, {weight}, statistics, dy, x_place, weight_place, bias_place);
+          kernel::norm_backward<kernel::NormKind::layer, T>({}, arena, x, {weight}, statistics, dy, x_place,
+                                                            weight_place, bias_place);
           expect_close(dx, want.dx, Tolerance<T>::norm * std::sqrt(static_cast<double>(width)));
           expect_close(dweight, want.dweight, Tolerance<T>::norm);
           expect_close(dbias, want.dbias, Tolerance<T>::norm);
@@ -103,7 +104,8 @@ TYPED_TEST(LayerNormKernel, EmptyAxes) {
     const Guarded<kernel::RowStatistics<T>, 1> statistics(Shape{0});
     const auto before = dbias.values();
     kernel::norm_forward<kernel::NormKind::layer, T>({}, {none}, {weight, weight}, epsilon, none, statistics);
-    kernel::norm_backward<kernel::NormKind::layer, T>({}, arena, none, {weight}, statistics, none, {dnone, false}, {dweight, false}, {dbias, true});
+    kernel::norm_backward<kernel::NormKind::layer, T>({}, arena, none, {weight}, statistics, none, {dnone, false},
+                                                      {dweight, false}, {dbias, true});
     for (Index j = 0; j < 5; ++j) {
       EXPECT_EQ(dweight(j), 0) << "a sum over nothing";
       EXPECT_EQ(dbias(j), static_cast<T>(before(j)));
@@ -113,7 +115,8 @@ TYPED_TEST(LayerNormKernel, EmptyAxes) {
   const Guarded<T, 1> nothing(Shape{0}), dnothing(Shape{0});
   const Guarded<kernel::RowStatistics<T>, 1> statistics(Shape{3});
   kernel::norm_forward<kernel::NormKind::layer, T>({}, {narrow}, {nothing, nothing}, epsilon, narrow, statistics);
-  kernel::norm_backward<kernel::NormKind::layer, T>({}, arena, narrow, {nothing}, statistics, narrow, {dnarrow, false}, {dnothing, false}, {dnothing, false});
+  kernel::norm_backward<kernel::NormKind::layer, T>({}, arena, narrow, {nothing}, statistics, narrow, {dnarrow, false},
+                                                    {dnothing, false}, {dnothing, false});
 }
 
 // Mean far above the spread: E[x²] − E[x]² has no correct digit left.

@@ -43,8 +43,8 @@ TYPED_TEST(LinearKernel, BackwardInput) {
         const auto before = dx.values(), dy_values = dy.values(), w_values = w.values();
         kernel::linear_backward_input<T>({}, this->arena, dy, w, place);
         const auto want = oracle::product(
-            rows, in, out, [&](Index i, Index k) { return dy_values(i, k); }, [&](Index k, Index j) { return w_values(k, j); },
-            [&](Index i, Index j) { return add ? before(i, j) : 0; });
+            rows, in, out, [&](Index i, Index k) { return dy_values(i, k); },
+            [&](Index k, Index j) { return w_values(k, j); }, [&](Index i, Index j) { return add ? before(i, j) : 0; });
         expect_close(dx, want, Tolerance<T>::product);
       }
     });
@@ -65,7 +65,8 @@ TYPED_TEST(LinearKernel, BackwardWeightAndBias) {
         const auto db_before = db.values();
         kernel::linear_backward_weight<T>({}, this->arena, dy, x, weight_place, bias_place);
         const auto want = oracle::product(
-            out, in, rows, [&](Index i, Index k) { return dy_values(k, i); }, [&](Index k, Index j) { return x_values(k, j); },
+            out, in, rows, [&](Index i, Index k) { return dy_values(k, i); },
+            [&](Index k, Index j) { return x_values(k, j); },
             [&](Index i, Index j) { return add ? dw_before(i, j) : 0; });
         expect_close(dw, want, Tolerance<T>::product);
         const auto sums = oracle::product(
@@ -84,7 +85,8 @@ TYPED_TEST(LinearKernel, BackwardWeightAndBias) {
 TYPED_TEST(LinearKernel, ExactOnSmallIntegers) {
   using T = TypeParam;
   for_sizes([&](Index rows, Index out, Index in) {
-    const Guarded<T, 2> x(Shape{rows, in}, {3}), w(Shape{out, in}, {3}), y(Shape{rows, out}, {3}), dx(Shape{rows, in}), dw(Shape{out, in});
+    const Guarded<T, 2> x(Shape{rows, in}, {3}), w(Shape{out, in}, {3}), y(Shape{rows, out}, {3}), dx(Shape{rows, in}),
+        dw(Shape{out, in});
     Numbers numbers(5);
     const auto integer = [&] { return static_cast<int>(numbers() * 5); };
     x.fill(integer);
@@ -95,21 +97,22 @@ TYPED_TEST(LinearKernel, ExactOnSmallIntegers) {
     kernel::linear_backward_input<T>({}, this->arena, y, w, {dx, false});
     expect_close(dx,
                  oracle::product(
-                     rows, in, out, [&](Index i, Index k) { return y_values(i, k); }, [&](Index k, Index j) { return w_values(k, j); },
-                     [](Index, Index) { return 0.0; }),
+                     rows, in, out, [&](Index i, Index k) { return y_values(i, k); },
+                     [&](Index k, Index j) { return w_values(k, j); }, [](Index, Index) { return 0.0; }),
                  0);
     kernel::linear_backward_weight<T>({}, this->arena, y, x, {dw, false}, {});
     expect_close(dw,
                  oracle::product(
-                     out, in, rows, [&](Index i, Index k) { return y_values(k, i); }, [&](Index k, Index j) { return x_values(k, j); },
-                     [](Index, Index) { return 0.0; }),
+                     out, in, rows, [&](Index i, Index k) { return y_values(k, i); },
+                     [&](Index k, Index j) { return x_values(k, j); }, [](Index, Index) { return 0.0; }),
                  0);
   });
 }
 
 TYPED_TEST(LinearKernel, LongSums) {
   using T = TypeParam;
-  const Guarded<T, 2> x(Shape{7, 1100}, {3}, 1), w(Shape{37, 1100}, {3}, 2), y(Shape{7, 37}, {3});  // longer than any block of k
+  const Guarded<T, 2> x(Shape{7, 1100}, {3}, 1), w(Shape{37, 1100}, {3}, 2),
+      y(Shape{7, 37}, {3});  // longer than any block of k
   kernel::linear_forward<T>({}, this->arena, x, w, {}, y);
   expect_close(y, oracle::linear(x.values(), w.values(), {}), Tolerance<T>::product);
 }
@@ -123,8 +126,8 @@ TYPED_TEST(LinearKernel, EmptyAxes) {
         for (const bool add : {false, true}) {
           if (rows * out * in > 0) continue;
           SCOPED_TRACE(to_string(Shape{rows, out, in}));
-          const Guarded<T, 2> x(Shape{rows, in}, {}, 1), w(Shape{out, in}, {}, 2), y(Shape{rows, out}), dx(Shape{rows, in}),
-              dw(Shape{out, in});
+          const Guarded<T, 2> x(Shape{rows, in}, {}, 1), w(Shape{out, in}, {}, 2), y(Shape{rows, out}),
+              dx(Shape{rows, in}), dw(Shape{out, in});
           const Guarded<T, 1> b(Shape{out}, {}, 3), db(Shape{out});
           const auto zero = [](Index, Index) { return 0.0; };
           kernel::linear_forward<T>({}, this->arena, x, w, b, y);
@@ -136,7 +139,9 @@ TYPED_TEST(LinearKernel, EmptyAxes) {
           const auto db_before = db.values();
           kernel::linear_backward_input<T>({}, this->arena, y, w, dx_place);
           kernel::linear_backward_weight<T>({}, this->arena, y, x, dw_place, db_place);
-          const auto before = [&](const auto& values) { return [&values, add](Index i, Index j) { return add ? values(i, j) : 0; }; };
+          const auto before = [&](const auto& values) {
+            return [&values, add](Index i, Index j) { return add ? values(i, j) : 0; };
+          };
           expect_close(dx, oracle::product(rows, in, 0, zero, zero, before(dx_before)), 0);
           expect_close(dw, oracle::product(out, in, 0, zero, zero, before(dw_before)), 0);
           if (rows > 0) continue;
@@ -151,7 +156,8 @@ TYPED_TEST(LinearKernel, NothingIsComputedForNobody) {
   kernel::linear_backward_input<T>({}, this->arena, dy, w, {});
   kernel::linear_backward_weight<T>({}, this->arena, dy, x, {}, {});
   kernel::linear_backward_weight<T>({}, this->arena, dy, x, {}, {db, false});
-  for (Index j = 0; j < 5; ++j) EXPECT_NEAR(static_cast<double>(db(j)), static_cast<double>(dy(0, j) + dy(1, j) + dy(2, j)), 1e-6);
+  for (Index j = 0; j < 5; ++j)
+    EXPECT_NEAR(static_cast<double>(db(j)), static_cast<double>(dy(0, j) + dy(1, j) + dy(2, j)), 1e-6);
 }
 
 // One value repeated by stride 0.
@@ -201,7 +207,8 @@ TYPED_TEST(LinearKernel, PackedWeights) {
   for (const Index rows : {Index{1}, Index{7}, kernel::few_rows, kernel::few_rows + 1})
     for (const Index out : {3, 16, 37, 100})
       for (const Index in : {1, 17, 530}) {
-        const Guarded<T, 2> x(Shape{rows, in}, {5}, 1), w(Shape{out, in}, {3}, 2), y(Shape{rows, out}, {2}), z(Shape{rows, out});
+        const Guarded<T, 2> x(Shape{rows, in}, {5}, 1), w(Shape{out, in}, {3}, 2), y(Shape{rows, out}, {2}),
+            z(Shape{rows, out});
         const Guarded<T, 1> b(Shape{out}, {}, 3), panels(Shape{kernel::Panels<T>::size(in, out)});
         const auto packed = kernel::pack_panels_transposed<T>({}, w, panels.view().data());
         kernel::linear_forward<T>(Threads(2), this->arena, x, w, ConstView<T, 1>(b), y);

@@ -55,14 +55,15 @@ TYPED_TEST(RmsNormKernel, ForwardAndBackward) {
         oracle::Expected<1> weight_slope(Shape{width});
         for (Index i = 0; i < rows; ++i) {
           double square = added, along = 0;
-          for (Index j = 0; j < width; ++j) square += static_cast<double>(x(i, j) * x(i, j)) / static_cast<double>(width);
+          for (Index j = 0; j < width; ++j)
+            square += static_cast<double>(x(i, j) * x(i, j)) / static_cast<double>(width);
           const double scale = 1 / std::sqrt(square);
           const auto normal = [&](Index j) { return static_cast<double>(x(i, j)) * scale; };
           const auto in = [&](Index j) { return static_cast<double>(dy(i, j)) * (1 + static_cast<double>(weight(j))); };
-          for (Index j = 0; j < width; ++j) along += in(j) * normal(j) / static_cast<double>(width);
+          for (Index j = 0; j < width; ++j) along += in(j)*normal(j) / static_cast<double>(width);
           for (Index j = 0; j < width; ++j) {
             value.values(i, j) = normal(j) * (1 + static_cast<double>(weight(j)));
-            slope.values(i, j) = (in(j) - normal(j) * along) * scale;
+            slope.values(i, j) = (in(j)-normal(j) * along) * scale;
             weight_slope.values(j) += static_cast<double>(dy(i, j)) * normal(j);
           }
           slope.magnitude = std::max(slope.magnitude, 4 * scale);
@@ -71,7 +72,8 @@ TYPED_TEST(RmsNormKernel, ForwardAndBackward) {
         weight_slope.magnitude = 2 * static_cast<double>(rows);
         Arena arena;
         kernel::norm_forward<NormKind::rms, T>({}, {x}, affine, added, y, statistics);
-        kernel::norm_backward<NormKind::rms, T>({}, arena, x, affine, statistics, dy, {dx, false}, {dweight, false}, {});
+        kernel::norm_backward<NormKind::rms, T>({}, arena, x, affine, statistics, dy, {dx, false}, {dweight, false},
+                                                {});
         expect_close(y, value, Tolerance<T>::norm);
         expect_close(dx, slope, Tolerance<T>::norm);
         expect_close(dweight, weight_slope, Tolerance<T>::norm);
@@ -86,8 +88,8 @@ void expect_residual_in_one_pass() {
     for (const Index width : sizes)
       for_layouts([&](Layout layout) {
         const Shape<2> shape{5, width};
-        const Guarded<T, 2> x(shape, layout, 1), update(shape, layout, 2), sum(shape, layout), y(shape, layout), kept(shape, layout), fused(shape, layout),
-            alone(shape, layout);
+        const Guarded<T, 2> x(shape, layout, 1), update(shape, layout, 2), sum(shape, layout), y(shape, layout),
+            kept(shape, layout), fused(shape, layout), alone(shape, layout);
         const Guarded<T, 1> weight(Shape{width}, layout, 3), bias(Shape{width}, layout, 4);
         const Guarded<kernel::RowStatistics<T>, 1> statistics(Shape{5}, layout);
         kernel::dropout_forward<T>({}, update, x, dropout, sum);

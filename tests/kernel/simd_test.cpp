@@ -33,7 +33,8 @@ template <class F>
 float everywhere(float x, F&& f) {
   float values[lanes_of<float>];
   f(Vec<float>(x)).store(values);
-  for (const float value : values) EXPECT_EQ(std::bit_cast<std::uint32_t>(value), std::bit_cast<std::uint32_t>(values[0]));
+  for (const float value : values)
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(value), std::bit_cast<std::uint32_t>(values[0]));
   return values[0];
 }
 
@@ -67,12 +68,18 @@ TEST(Simd, ExponentialsWithin1Point3Ulp) {
 }
 
 TEST(Simd, SigmoidTanhAndErfWithin3Ulp) {
-  EXPECT_LE(worst_error(1e-10f, 88.7f, [](float x) { return everywhere(x, [](Vec<float> v) { return kernel::sigmoid(v); }); },
-                        [](double x) { return 1 / (1 + std::exp(-x)); }), 3);
-  EXPECT_LE(worst_error(1e-10f, 100.0f, [](float x) { return everywhere(x, [](Vec<float> v) { return kernel::tanh(v); }); },
-                        [](double x) { return std::tanh(x); }), 3);
-  EXPECT_LE(worst_error(1e-10f, 100.0f, [](float x) { return everywhere(x, [](Vec<float> v) { return kernel::erf(v); }); },
-                        [](double x) { return std::erf(x); }), 2.5);
+  EXPECT_LE(worst_error(
+                1e-10f, 88.7f, [](float x) { return everywhere(x, [](Vec<float> v) { return kernel::sigmoid(v); }); },
+                [](double x) { return 1 / (1 + std::exp(-x)); }),
+            3);
+  EXPECT_LE(worst_error(
+                1e-10f, 100.0f, [](float x) { return everywhere(x, [](Vec<float> v) { return kernel::tanh(v); }); },
+                [](double x) { return std::tanh(x); }),
+            3);
+  EXPECT_LE(worst_error(
+                1e-10f, 100.0f, [](float x) { return everywhere(x, [](Vec<float> v) { return kernel::erf(v); }); },
+                [](double x) { return std::erf(x); }),
+            2.5);
 }
 
 TEST(Simd, NormalDistribution) {
@@ -80,7 +87,8 @@ TEST(Simd, NormalDistribution) {
     const double at = static_cast<double>(x), bound = at * at * 0x1p-24;
     const double density = everywhere(x, [](Vec<float> v) { return kernel::normal(v).density; });
     const double integral = everywhere(x, [](Vec<float> v) { return kernel::normal(v).integral; });
-    const double want = std::exp(-at * at / 2) / std::sqrt(2 * std::numbers::pi), total = std::erfc(-at / std::numbers::sqrt2) / 2;
+    const double want = std::exp(-at * at / 2) / std::sqrt(2 * std::numbers::pi),
+                 total = std::erfc(-at / std::numbers::sqrt2) / 2;
     ASSERT_NEAR(density, want, want * (2e-7 + bound) + 1e-37) << x;
     ASSERT_NEAR(integral, total, total * (4e-7 + bound) + 1e-37) << x;
   }
@@ -207,7 +215,8 @@ struct SimdFunction : ::testing::Test {
     Scalar in[operands][size], out[size];
     for (std::size_t start = 0; start < cases; ++start) {
       for (std::size_t lane = 0; lane < size; ++lane)
-        for (std::size_t i = 0, rest = start + lane; i < operands; ++i, rest /= numbers.size()) in[i][lane] = numbers[rest % numbers.size()];
+        for (std::size_t i = 0, rest = start + lane; i < operands; ++i, rest /= numbers.size())
+          in[i][lane] = numbers[rest % numbers.size()];
       kernel::store(out, f(kernel::load(in[I], lanes)...), lanes);
       for (std::size_t lane = 0; lane < size; ++lane) {
         const Scalar expected = want(in[I][lane]...);
@@ -231,7 +240,8 @@ struct SimdFunction : ::testing::Test {
       kernel::store(out, f(kernel::load(in, lanes)), lanes);
       for (std::size_t lane = 0; lane < std::size(in); ++lane) {
         const double exact = want(static_cast<double>(in[lane])), size = std::abs(exact);
-        EXPECT_LE(std::abs(static_cast<double>(out[lane]) - exact), single && size < 0x1p-126 ? size : size * error) << in[lane];
+        EXPECT_LE(std::abs(static_cast<double>(out[lane]) - exact), single && size < 0x1p-126 ? size : size * error)
+            << in[lane];
       }
     }
   }
@@ -243,13 +253,21 @@ TYPED_TEST(SimdFunction, ArithmeticInEveryLane) {
   using V = TypeParam;
   using T = typename V::Scalar;
   const std::vector<T> numbers{T(-3.25), T(0), T(1.5), T(7), T(-0.125)};
-  this->template expect<2>(numbers, [](V a, V b) { return a + b; }, [](T a, T b) { return a + b; });
-  this->template expect<2>(numbers, [](V a, V b) { return a - b; }, [](T a, T b) { return a - b; });
-  this->template expect<2>(numbers, [](V a, V b) { return a * b; }, [](T a, T b) { return a * b; });
-  this->template expect<2>(numbers, [](V a, V b) { return a / (b + V(T(0.5))); }, [](T a, T b) { return a / (b + T(0.5)); });
-  this->template expect<3>(numbers, [](V a, V b, V c) { return fma(a, b, c); }, [](T a, T b, T c) { return std::fma(a, b, c); });
-  this->template expect<1>(numbers, [](V a) { return absolute(a); }, [](T a) { return std::abs(a); });
-  this->template expect<1>({T(0), T(2), T(1e-30), T(9), this->infinity}, [](V a) { return square_root(a); }, [](T a) { return std::sqrt(a); });
+  this->template expect<2>(
+      numbers, [](V a, V b) { return a + b; }, [](T a, T b) { return a + b; });
+  this->template expect<2>(
+      numbers, [](V a, V b) { return a - b; }, [](T a, T b) { return a - b; });
+  this->template expect<2>(
+      numbers, [](V a, V b) { return a * b; }, [](T a, T b) { return a * b; });
+  this->template expect<2>(
+      numbers, [](V a, V b) { return a / (b + V(T(0.5))); }, [](T a, T b) { return a / (b + T(0.5)); });
+  this->template expect<3>(
+      numbers, [](V a, V b, V c) { return fma(a, b, c); }, [](T a, T b, T c) { return std::fma(a, b, c); });
+  this->template expect<1>(
+      numbers, [](V a) { return absolute(a); }, [](T a) { return std::abs(a); });
+  this->template expect<1>(
+      {T(0), T(2), T(1e-30), T(9), this->infinity}, [](V a) { return square_root(a); },
+      [](T a) { return std::sqrt(a); });
   T count[static_cast<std::size_t>(V::lanes)];
   kernel::store(count, kernel::counting(T(3), this->lanes), this->lanes);
   for (Index i = 0; i < V::lanes; ++i) EXPECT_EQ(count[i], static_cast<T>(3 + i));
@@ -259,22 +277,34 @@ TYPED_TEST(SimdFunction, SelectionInEveryLane) {
   using V = TypeParam;
   using T = typename V::Scalar;
   const std::vector<T> numbers{T(-2), T(0), T(3.14), this->infinity, -this->infinity, T(1)};
-  this->template expect<2>(numbers, [](V a, V b) { return maximum(a, b); }, [](T a, T b) { return std::max(a, b); });
-  this->template expect<2>(numbers, [](V a, V b) { return minimum(a, b); }, [](T a, T b) { return std::min(a, b); });
-  this->template expect<3>(numbers, [](V a, V b, V x) { return where_less(a, b, x); }, [](T a, T b, T x) { return a < b ? x : T(0); });
-  this->template expect<3>(numbers, [](V a, V b, V x) { return choose_less(a, b, x, V(T(2.71))); }, [](T a, T b, T x) { return a < b ? x : T(2.71); });
-  this->template expect<3>(numbers, [](V a, V b, V x) { return choose_less(a, b, V(T(2.71)), x); }, [](T a, T b, T x) { return a < b ? T(2.71) : x; });
+  this->template expect<2>(
+      numbers, [](V a, V b) { return maximum(a, b); }, [](T a, T b) { return std::max(a, b); });
+  this->template expect<2>(
+      numbers, [](V a, V b) { return minimum(a, b); }, [](T a, T b) { return std::min(a, b); });
+  this->template expect<3>(
+      numbers, [](V a, V b, V x) { return where_less(a, b, x); }, [](T a, T b, T x) { return a < b ? x : T(0); });
+  this->template expect<3>(
+      numbers, [](V a, V b, V x) { return choose_less(a, b, x, V(T(2.71))); },
+      [](T a, T b, T x) { return a < b ? x : T(2.71); });
+  this->template expect<3>(
+      numbers, [](V a, V b, V x) { return choose_less(a, b, V(T(2.71)), x); },
+      [](T a, T b, T x) { return a < b ? T(2.71) : x; });
 }
 
 TYPED_TEST(SimdFunction, NotANumberIsLessThanNothingAndStays) {
   using V = TypeParam;
   using T = typename V::Scalar;
   const std::vector<T> numbers{std::numeric_limits<T>::quiet_NaN(), T(2)};
-  this->template expect<2>(numbers, [](V a, V b) { return choose_less(a, b, V(T(1)), V(T(5))); }, [](T, T) { return T(5); });
-  this->template expect<2>(numbers, [](V a, V b) { return where_less(a, b, V(T(1))); }, [](T, T) { return T(0); });
-  this->template expect<1>(numbers, [](V a) { return maximum(minimum(a, V(T(3))), V(T(-3))); }, [](T a) { return a; });
-  for (const auto f : {+[](V a) { return exp(a); }, +[](V a) { return exp2(a); }, +[](V a) { return exp_of_negative(a); }, +[](V a) { return sigmoid(a); },
-                       +[](V a) { return tanh(a); }, +[](V a) { return erf(a); }, +[](V a) { return normal(a).integral; }})
+  this->template expect<2>(
+      numbers, [](V a, V b) { return choose_less(a, b, V(T(1)), V(T(5))); }, [](T, T) { return T(5); });
+  this->template expect<2>(
+      numbers, [](V a, V b) { return where_less(a, b, V(T(1))); }, [](T, T) { return T(0); });
+  this->template expect<1>(
+      numbers, [](V a) { return maximum(minimum(a, V(T(3))), V(T(-3))); }, [](T a) { return a; });
+  for (const auto f :
+       {+[](V a) { return exp(a); }, +[](V a) { return exp2(a); }, +[](V a) { return exp_of_negative(a); },
+        +[](V a) { return sigmoid(a); }, +[](V a) { return tanh(a); }, +[](V a) { return erf(a); },
+        +[](V a) { return normal(a).integral; }})
     this->template expect<1>({numbers[0]}, f, [](T a) { return a; });
 }
 
@@ -282,49 +312,74 @@ TYPED_TEST(SimdFunction, AsTheStandardLibraryHasIt) {
   using V = TypeParam;
   using T = typename V::Scalar;
   const double unit = static_cast<double>(std::numeric_limits<T>::epsilon());
-  std::vector<T> numbers{T(-1000), T(-104), T(-89), T(-88.03), T(-88), T(0), T(-0.5), T(91.39), T(3212.5), this->infinity, -this->infinity};
+  std::vector<T> numbers{T(-1000), T(-104),  T(-89),    T(-88.03),      T(-88),         T(0),
+                         T(-0.5),  T(91.39), T(3212.5), this->infinity, -this->infinity};
   for (int i = -90; i < 90; ++i) numbers.push_back(static_cast<T>(i + 0.37 * (i % 3)));
   const auto sigma = [](double x) { return 1 / (1 + std::exp(-x)); };
-  this->expect_near(numbers, 3 * unit, [](V x) { return sigmoid(x); }, sigma);
-  this->expect_near(numbers, 3 * unit, [](V x) { return logistic(x).value; }, sigma);
-  this->expect_near(numbers, 6 * unit, [](V x) { return logistic(x).slope; }, [=](double x) { return sigma(x) * sigma(-x); });
-  this->expect_near(numbers, 3 * unit, [](V x) { return tanh(x); }, [](double x) { return std::tanh(x); });
-  this->expect_near(numbers, 3 * unit, [](V x) { return erf(x); }, [](double x) { return std::erf(x); });
+  this->expect_near(
+      numbers, 3 * unit, [](V x) { return sigmoid(x); }, sigma);
+  this->expect_near(
+      numbers, 3 * unit, [](V x) { return logistic(x).value; }, sigma);
+  this->expect_near(
+      numbers, 6 * unit, [](V x) { return logistic(x).slope; }, [=](double x) { return sigma(x) * sigma(-x); });
+  this->expect_near(
+      numbers, 3 * unit, [](V x) { return tanh(x); }, [](double x) { return std::tanh(x); });
+  this->expect_near(
+      numbers, 3 * unit, [](V x) { return erf(x); }, [](double x) { return std::erf(x); });
   std::erase_if(numbers, [](T x) { return x > 88; });
-  this->expect_near(numbers, 2 * unit, [](V x) { return exp(x); }, [](double x) { return std::exp(x); });
-  this->expect_near(numbers, 2 * unit, [](V x) { return exp2(x); }, [](double x) { return std::exp2(x); });
+  this->expect_near(
+      numbers, 2 * unit, [](V x) { return exp(x); }, [](double x) { return std::exp(x); });
+  this->expect_near(
+      numbers, 2 * unit, [](V x) { return exp2(x); }, [](double x) { return std::exp2(x); });
   std::erase_if(numbers, [](T x) { return x > 0; });
-  this->expect_near(numbers, 91 * unit, [](V x) { return exp_of_negative(x); }, [](double x) { return std::exp(x); });
+  this->expect_near(
+      numbers, 91 * unit, [](V x) { return exp_of_negative(x); }, [](double x) { return std::exp(x); });
 }
 
 TYPED_TEST(SimdFunction, ExponentialsAtTheirEnds) {
   using V = TypeParam;
   using T = typename V::Scalar;
-  // Where a result would be subnormal, it is 0 in float. In double it is there: e⁻⁷⁰⁸ = 3.3075530e-308, e⁻⁷⁴⁵ = 4.94e-324.
+  // Where a result would be subnormal, it is 0 in float. In double it is there: e⁻⁷⁰⁸ = 3.3075530e-308, e⁻⁷⁴⁵
+  // = 4.94e-324.
   const std::vector<T> nothing{-this->infinity, T(-1e30), T(-1000), T(-3.4e38)};
-  this->template expect<1>(nothing, [](V x) { return exp(x); }, [](T) { return T(0); });
-  this->template expect<1>(nothing, [](V x) { return exp2(x); }, [](T x) { return std::is_same_v<T, double> ? std::exp2(x) : T(0); });
-  this->template expect<1>(nothing, [](V x) { return exp_of_negative(x); }, [](T) { return T(0); });
+  this->template expect<1>(
+      nothing, [](V x) { return exp(x); }, [](T) { return T(0); });
+  this->template expect<1>(
+      nothing, [](V x) { return exp2(x); }, [](T x) { return std::is_same_v<T, double> ? std::exp2(x) : T(0); });
+  this->template expect<1>(
+      nothing, [](V x) { return exp_of_negative(x); }, [](T) { return T(0); });
   if constexpr (std::is_same_v<T, float>) {
     const float least = -87.33654f, below = std::nextafter(least, -100.0f);  // to 1.175494e-38, the least normal number
     for (const auto f : {+[](V x) { return exp(x); }, +[](V x) { return exp_of_negative(x); }})
       this->template expect<1>({-87.4f, -88.03f, -100.0f}, f, [](float) { return 0.0f; });
-    this->template expect<1>({below}, [](V x) { return exp(x); }, [](float) { return 0.0f; });
-    this->expect_near({least}, 1.6e-7, [](V x) { return exp(x); }, [](double) { return 1.175499673925490725e-38; });
-    this->template expect<1>({88.722840f, 89.0f, 3e38f, this->infinity}, [](V x) { return exp(x); }, [&](float) { return this->infinity; });
-    this->expect_near({88.722832f}, 2e-7, [](V x) { return exp(x); }, [](double x) { return std::exp(x); });
-    this->template expect<1>({-126.0f}, [](V x) { return exp2(x); }, [](float) { return 0x1p-126f; });
-    this->template expect<1>({-126.00001f, -127.0f, -149.0f}, [](V x) { return exp2(x); }, [](float) { return 0.0f; });
-    this->template expect<1>({127.0f}, [](V x) { return exp2(x); }, [](float) { return 0x1p127f; });
+    this->template expect<1>(
+        {below}, [](V x) { return exp(x); }, [](float) { return 0.0f; });
+    this->expect_near(
+        {least}, 1.6e-7, [](V x) { return exp(x); }, [](double) { return 1.175499673925490725e-38; });
+    this->template expect<1>(
+        {88.722840f, 89.0f, 3e38f, this->infinity}, [](V x) { return exp(x); }, [&](float) { return this->infinity; });
+    this->expect_near(
+        {88.722832f}, 2e-7, [](V x) { return exp(x); }, [](double x) { return std::exp(x); });
+    this->template expect<1>(
+        {-126.0f}, [](V x) { return exp2(x); }, [](float) { return 0x1p-126f; });
+    this->template expect<1>(
+        {-126.00001f, -127.0f, -149.0f}, [](V x) { return exp2(x); }, [](float) { return 0.0f; });
+    this->template expect<1>(
+        {127.0f}, [](V x) { return exp2(x); }, [](float) { return 0x1p127f; });
   } else {
     for (const auto f : {+[](V x) { return exp(x); }, +[](V x) { return exp_of_negative(x); }}) {
       this->expect_near({-708.0}, 1e-15, f, [](double) { return 3.307553003638408e-308; });
       this->template expect<1>({-745.0}, f, [](double) { return 0x1p-1074; });
     }
-    this->template expect<1>({709.7827128933841, 800.0, this->infinity}, [](V x) { return exp(x); }, [&](double) { return this->infinity; });
-    this->template expect<1>({709.782712893384}, [](V x) { return exp(x); }, [](double x) { return std::exp(x); });
-    this->template expect<1>({-1074.0, -1022.0, 1023.0}, [](V x) { return exp2(x); }, [](double x) { return std::ldexp(1.0, static_cast<int>(x)); });
-    this->template expect<1>({1024.0, this->infinity}, [](V x) { return exp2(x); }, [&](double) { return this->infinity; });
+    this->template expect<1>(
+        {709.7827128933841, 800.0, this->infinity}, [](V x) { return exp(x); }, [&](double) { return this->infinity; });
+    this->template expect<1>(
+        {709.782712893384}, [](V x) { return exp(x); }, [](double x) { return std::exp(x); });
+    this->template expect<1>(
+        {-1074.0, -1022.0, 1023.0}, [](V x) { return exp2(x); },
+        [](double x) { return std::ldexp(1.0, static_cast<int>(x)); });
+    this->template expect<1>(
+        {1024.0, this->infinity}, [](V x) { return exp2(x); }, [&](double) { return this->infinity; });
   }
 }
 
@@ -339,7 +394,8 @@ TYPED_TEST(SimdFunction, NoNumberTraps) {
   const auto expect_quiet = [&](const char* name, auto&& f) {
     for (const T x : numbers) {
       std::fill_n(in, V::lanes, x);
-      EXPECT_EQ(raised([&] { kernel::store(out, f(kernel::load(in, this->lanes)), this->lanes); }), "") << name << " of " << x;
+      EXPECT_EQ(raised([&] { kernel::store(out, f(kernel::load(in, this->lanes)), this->lanes); }), "")
+          << name << " of " << x;
     }
   };
   expect_quiet("square_root", [](V x) { return square_root(maximum(x, V(T(0)))); });

@@ -45,11 +45,12 @@ TYPED_TEST(SinusoidKernel, AddsTheEncoding) {
           for (Index b = 0; b < 2; ++b)
             for (Index n = 0; n < tokens; ++n)
               for (Index j = 0; j < width; ++j) {
-                const double angle =
-                    static_cast<double>(first + n) / std::pow(base, static_cast<double>(j - j % 2) / static_cast<double>(width));
+                const double angle = static_cast<double>(first + n) /
+                                     std::pow(base, static_cast<double>(j - j % 2) / static_cast<double>(width));
                 want.values(b, n, j) += j % 2 == 0 ? std::sin(angle) : std::cos(angle);
               }
-          want.magnitude = sizeof(T) == 4 ? 2 : 2 + static_cast<double>(first + tokens);  // angles are rounded in double
+          want.magnitude =
+              sizeof(T) == 4 ? 2 : 2 + static_cast<double>(first + tokens);  // angles are rounded in double
           kernel::sinusoid_forward<T>({}, x, {.first = first}, base, y);
           expect_close(y, want, Tolerance<T>::sinusoid);
         });

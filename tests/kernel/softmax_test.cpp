@@ -25,8 +25,9 @@ TYPED_TEST(SoftmaxKernel, ForwardAndBackward) {
       SCOPED_TRACE(to_string(Shape{rows, width}));
       for_layouts([&](Layout layout) {
         for (const bool add : {false, true}) {
-          const Guarded<T, 2> x(Shape{rows, width}, layout), dy(Shape{rows, width}, layout, 2), y(Shape{rows, width}, layout),
-              log_y(Shape{rows, width}, layout), dx(Shape{rows, width}, layout), log_dx(Shape{rows, width}, layout);
+          const Guarded<T, 2> x(Shape{rows, width}, layout), dy(Shape{rows, width}, layout, 2),
+              y(Shape{rows, width}, layout), log_y(Shape{rows, width}, layout), dx(Shape{rows, width}, layout),
+              log_dx(Shape{rows, width}, layout);
           x.fill([numbers = Numbers(1)]() mutable { return 10 * numbers(); });
           const auto p = oracle::softmax(x.values());
           oracle::Expected<2> want(p.shape()), log_want(p.shape());
@@ -60,7 +61,8 @@ TYPED_TEST(SoftmaxKernel, FarApartLogits) {
   const T logits[] = {T(-249.87), T(-424.13), T(-460.29), T(378.10), T(-292.61)};
   x.fill([next = logits]() mutable { return *next++; });
   kernel::softmax_forward<T>({}, x, y);
-  for (Index j = 0; j < 5; ++j) EXPECT_NEAR(static_cast<double>(y(0, j)), j == 3 ? 1 : 0, 1e-200) << "nothing added against zeros";
+  for (Index j = 0; j < 5; ++j)
+    EXPECT_NEAR(static_cast<double>(y(0, j)), j == 3 ? 1 : 0, 1e-200) << "nothing added against zeros";
 }
 
 // exp(−∞) must be 0 exactly, in every lane and in the tail.
@@ -89,7 +91,8 @@ TYPED_TEST(SoftmaxKernel, OverwhelmedLogitsUnderflowQuietly) {
     in(0, 7) = 0;
     kernel::softmax_forward<T>({}, in, out);
     for (Index j = 0; j < 17; ++j)
-      EXPECT_NEAR(static_cast<double>(out(0, j)), j == 7 ? 1 : std::exp(x), j == 7 ? 1e-30 : 1e-5 * std::exp(x) + 2e-38) << x;
+      EXPECT_NEAR(static_cast<double>(out(0, j)), j == 7 ? 1 : std::exp(x), j == 7 ? 1e-30 : 1e-5 * std::exp(x) + 2e-38)
+          << x;
   }
 }
 

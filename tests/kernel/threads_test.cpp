@@ -74,7 +74,8 @@ TEST(KernelThreads, LayerNorm) {
       [&](const Threads& threads, Arena& arena, auto& y, auto& dx, auto& dw, auto& db) {
         const auto statistics = arena.allocate<kernel::RowStatistics<float>>(Shape{rows});
         kernel::norm_forward<kernel::NormKind::layer, float>(threads, {x}, {w, w}, 1e-5, y, statistics);
-        kernel::norm_backward<kernel::NormKind::layer, float>(threads, arena, x, {w}, statistics, dy, {dx, false}, {dw, false}, {db, false});
+        kernel::norm_backward<kernel::NormKind::layer, float>(threads, arena, x, {w}, statistics, dy, {dx, false},
+                                                              {dw, false}, {db, false});
       },
       x, x, w, w);
 }
@@ -84,7 +85,8 @@ TEST(KernelThreads, SoftmaxAndLoss) {
   std::vector<Id> targets(rows);
   for (std::size_t i = 0; i < rows; ++i) targets[i] = static_cast<Id>(i % width);
   expect_same_bits(
-      [&](const Threads& threads, Arena& arena, auto& y, auto& dx, auto& log_y, auto& log_dx, auto& dlogits, auto& loss) {
+      [&](const Threads& threads, Arena& arena, auto& y, auto& dx, auto& log_y, auto& log_dx, auto& dlogits,
+          auto& loss) {
         kernel::softmax_forward<float>(threads, x, y);
         kernel::softmax_backward<float>(threads, y, dy, {dx, false});
         kernel::log_softmax_forward<float>(threads, x, log_y);
@@ -99,14 +101,16 @@ TEST(KernelThreads, SoftmaxAndLoss) {
 
 TEST(KernelThreads, Attention) {
   const Shape<4> query_shape{2, 70, 4, 20}, key_shape{2, 90, 2, 20};
-  const auto query = random(query_shape, 1), key = random(key_shape, 2), value = random(key_shape, 3), dy = random(query_shape, 4);
+  const auto query = random(query_shape, 1), key = random(key_shape, 2), value = random(key_shape, 3),
+             dy = random(query_shape, 4);
   Random source{.seed = 5};
   const kernel::AttentionInputs<float> in{query, key, value, 0.2f, {.causal = true}, {RandomSite(source), 0.1}};
   expect_same_bits(
       [&](const Threads& threads, Arena& arena, auto& y, auto& dquery, auto& dkey, auto& dvalue) {
         const auto sums = arena.allocate<kernel::AttentionRow<float>>(Shape{2, 4, 70});
         kernel::attention_forward<float>(threads, arena, in, y, sums);
-        kernel::attention_backward<float>(threads, arena, in, y, sums, dy, {dquery, false}, {dkey, false}, {dvalue, false});
+        kernel::attention_backward<float>(threads, arena, in, y, sums, dy, {dquery, false}, {dkey, false},
+                                          {dvalue, false});
       },
       query, query, key, key);
 }
@@ -118,15 +122,16 @@ TEST(KernelThreads, RowByRow) {
   Random source{.seed = 5};
   const kernel::Dropout dropout{RandomSite(source), 0.3};
   expect_same_bits(
-      [&](const Threads& threads, Arena&, auto& dropped, auto& dx, auto& active, auto& dactive, auto& found, auto& dtable,
-          auto& positions) {
+      [&](const Threads& threads, Arena&, auto& dropped, auto& dx, auto& active, auto& dactive, auto& found,
+          auto& dtable, auto& positions) {
         kernel::dropout_forward<float>(threads, x, residual, dropout, dropped);
         kernel::dropout_backward<float>(threads, x, dropout, {dx, false});
         kernel::activation_forward<Relu, float>(threads, x, active);
         kernel::activation_backward<Relu, float>(threads, x, residual, {dactive, false});
         kernel::embedding_forward<float>(threads, ids, table, 2.0f, found);
         kernel::embedding_backward<float>(threads, ids, x, 2.0f, {dtable, false});
-        kernel::sinusoid_forward<float>(threads, x.view().reshape(Shape{Index{2}, rows / 2, width}), {.first = 3}, 10000, positions);
+        kernel::sinusoid_forward<float>(threads, x.view().reshape(Shape{Index{2}, rows / 2, width}), {.first = 3},
+                                        10000, positions);
       },
       x, x, x, x, x, table, Tensor<float, 3>(Shape{Index{2}, rows / 2, width}));
 }
@@ -143,7 +148,8 @@ TEST(KernelThreads, Adam) {
                               .correction2 = 0.02};
   expect_same_bits(
       [&](const Threads& threads, Arena& arena, auto& weight, auto& first, auto& second, auto& norm) {
-        kernel::adam_step<float>(threads, step, weight.size(), weight.data(), gradient.data(), first.data(), second.data());
+        kernel::adam_step<float>(threads, step, weight.size(), weight.data(), gradient.data(), first.data(),
+                                 second.data());
         const double squares = kernel::squared_norm<float>(threads, arena, weight.size(), weight.data());
         norm(0) = static_cast<float>(squares), norm(1) = static_cast<float>(squares - static_cast<double>(norm(0)));
       },

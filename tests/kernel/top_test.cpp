@@ -69,7 +69,8 @@ TYPED_TEST(TopKernel, ExcludesAllAfterAToken) {
           std::copy_n(x.view().data(), width, y.view().data());
           kernel::exclude_after(y.view().data(), width, order[kept - 1]);
           for (std::size_t i = 0; i < order.size(); ++i)
-            ASSERT_EQ(y(order[i]), i < kept ? x(order[i]) : -std::numeric_limits<T>::infinity()) << width << " " << kept << " " << i;
+            ASSERT_EQ(y(order[i]), i < kept ? x(order[i]) : -std::numeric_limits<T>::infinity())
+                << width << " " << kept << " " << i;
         }
       }
 }

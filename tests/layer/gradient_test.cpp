@@ -32,7 +32,9 @@ const AttentionConfig heads{.width = 6, .heads = 2}, grouped{.width = 6, .heads 
 using Call = AttentionCall<double>;
 
 const auto apply = [](Context& ctx, const auto& m, const Inputs& in) { return m(ctx, in[0]); };
-const auto of_residual = [](Context& ctx, const auto& m, const Inputs& in) { return m.of_residual(ctx, in[0], in[1], 0.4); };
+const auto of_residual = [](Context& ctx, const auto& m, const Inputs& in) {
+  return m.of_residual(ctx, in[0], in[1], 0.4);
+};
 
 const AttentionConfig wide_heads{.width = 6, .heads = 4, .key_heads = 2, .head_width = 4};
 auto with_rotary(RotaryConfig config) {

@@ -1,4 +1,5 @@
-// The key-value cache under every kind of attention: against one pass over everything, bit for bit, beyond the size of its blocks.
+// The key-value cache under every kind of attention: against one pass over everything, bit for bit, beyond the size of
+// its blocks.
 #include "eigenformer/layer/attention/kv_cache.hpp"
 
 #include <cstdint>
@@ -19,7 +20,8 @@ namespace {
 
 constexpr Index cached_width = 6;
 
-/// Sequences that go on in steps of counts[s] tokens, with whatever select() does to them; `layer` must not depend on company.
+/// Sequences that go on in steps of counts[s] tokens, with whatever select() does to them; `layer` must not depend on
+/// company.
 template <class Layer>
 struct CachedRun {
   const Layer& layer;
@@ -49,7 +51,9 @@ struct CachedRun {
     const auto y = layer(ctx, rows, AttentionCall<float>{.mask = {.causal = true}, .caches = &cache, .counts = counts});
     Index row = 0;
     for (std::size_t s = 0; s < counts.size(); row += counts[s++])
-      ASSERT_TRUE(identical(y[0].slice(0, row, counts[s]), std::as_const(whole).view()[who[s]].slice(0, first[s], counts[s]))) << "sequence " << s << " from " << first[s];
+      ASSERT_TRUE(
+          identical(y[0].slice(0, row, counts[s]), std::as_const(whole).view()[who[s]].slice(0, first[s], counts[s])))
+          << "sequence " << s << " from " << first[s];
   }
   void select(const std::vector<Index>& which) {
     cache.select(which);
@@ -97,7 +101,8 @@ TEST(KvCache, IsOnePassBitForBit) {
 }
 
 TEST(KvCache, IsOnePassForRelativePositions) {
-  check_layer(randomized(RelativeAttention<float>(RelativeAttentionConfig{{.width = cached_width, .heads = 2}, 4})), 1201);
+  check_layer(randomized(RelativeAttention<float>(RelativeAttentionConfig{{.width = cached_width, .heads = 2}, 4})),
+              1201);
   check_layer(randomized(TransformerXlAttention<float>({.width = cached_width, .heads = 2})), 1201);
 }
 
@@ -139,7 +144,8 @@ TEST(KvCache, AlignsBottomRight) {
   const auto put = [&](std::initializer_list<float> list, const std::vector<Index>& counts) {
     const auto count = static_cast<Index>(list.size());
     std::copy(list.begin(), list.end(), values.data());
-    cache.append(ctx.threads, zeros.view().slice(1, 0, count), std::as_const(values).view().slice(1, 0, count), counts, 1);
+    cache.append(ctx.threads, zeros.view().slice(1, 0, count), std::as_const(values).view().slice(1, 0, count), counts,
+                 1);
   };
   put({1, 2, 3}, before);
   put({4, 5, 7, 9}, now);
@@ -152,20 +158,26 @@ TEST(KvCache, AlignsBottomRight) {
 TEST(KvCache, SaysItsMemory) {
   constexpr std::int64_t lanes = kernel::Vec<float>::lanes;
   EXPECT_EQ(KvCache<float>::bytes_for(1, 2, 3), 2 * 4 * lanes * (3 + (3 + lanes - 1) / lanes * lanes));
-  EXPECT_EQ(KvCache<float>::bytes_for(kernel::key_block<float> + 1, 1, 16), 4 * 2 * 16 * (kernel::key_block<float> + lanes));
+  EXPECT_EQ(KvCache<float>::bytes_for(kernel::key_block<float> + 1, 1, 16),
+            4 * 2 * 16 * (kernel::key_block<float> + lanes));
   if constexpr (sizeof(Index) == 8) {  // 2⁴⁰ whole blocks: of each token 8 heads, keys and values of 128 floats
     constexpr auto tokens = static_cast<Index>((std::int64_t{1} << 40) * kernel::key_block<float>);
     EXPECT_EQ(KvCache<float>::bytes_for(tokens, 8, 128), std::int64_t{tokens} * 8 * 2 * 128 * 4);
     EXPECT_EQ(KvCache<float>::bytes_for(tokens - 1, 8, 128), std::int64_t{tokens} * 8 * 2 * 128 * 4);
     constexpr Index most = std::numeric_limits<Index>::max();
     EXPECT_EQ(error_of([&] { KvCache<float>::bytes_for(4 * tokens, 8, 128); }),
-              "[kv_cache] " + std::to_string(4 * tokens) + " tokens of 8 heads of width 128 take more bytes than can be counted");
-    for (const auto& [count, kept_heads, kept_width] : {std::tuple{most, Index{1}, Index{1}}, {Index{1}, most, Index{1}}, {Index{1}, Index{1}, most}, {most, most, most}})
+              "[kv_cache] " + std::to_string(4 * tokens) +
+                  " tokens of 8 heads of width 128 take more bytes than can be counted");
+    for (const auto& [count, kept_heads, kept_width] : {std::tuple{most, Index{1}, Index{1}},
+                                                        {Index{1}, most, Index{1}},
+                                                        {Index{1}, Index{1}, most},
+                                                        {most, most, most}})
       EXPECT_THROW(KvCache<float>::bytes_for(count, kept_heads, kept_width), Error);
   }
   EXPECT_EQ(KvCache<float>::bytes_for(0, 2, 3), 0);
   // More than 32 bits hold: of each token 8 heads, keys and values of 128 floats.
-  EXPECT_EQ(KvCache<float>::bytes_for(4096 * kernel::key_block<float>, 8, 128), 4096 * std::int64_t{kernel::key_block<float>} * 8 * 2 * 128 * 4);
+  EXPECT_EQ(KvCache<float>::bytes_for(4096 * kernel::key_block<float>, 8, 128),
+            4096 * std::int64_t{kernel::key_block<float>} * 8 * 2 * 128 * 4);
   for (const auto& [count, kept_heads, kept_width] : {std::tuple{-1, 2, 3}, {1, 0, 3}, {1, 2, 0}, {1, -2, 3}})
     EXPECT_THROW(KvCache<float>::bytes_for(count, kept_heads, kept_width), Error);
   const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
@@ -213,14 +225,16 @@ TEST(KvCache, ReservedItDoesNotGrow) {
 }
 
 TEST(KvCache, Errors) {
-  const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2})), other = randomized(Attention<float>({.width = cached_width, .heads = 3}));
+  const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2})),
+             other = randomized(Attention<float>({.width = cached_width, .heads = 3}));
   Context ctx;
   KvCache<float> cache = layer.cache(2);
   const Tensor<float, 3> x(Shape{Index{1}, Index{3}, cached_width});
   const std::vector<Index> counts{1, 2}, three{1, 1, 1}, four{2, 2}, missing{2};
   const AttentionCall<float> call{.mask = {.causal = true}, .caches = &cache, .counts = counts};
   layer(ctx, x, call);
-  EXPECT_EQ(error_of([&] { other(ctx, x, call); }), "[kv_cache] keys (1, 3, 3, 2) do not fit a cache of 2 heads of width 3");
+  EXPECT_EQ(error_of([&] { other(ctx, x, call); }),
+            "[kv_cache] keys (1, 3, 3, 2) do not fit a cache of 2 heads of width 3");
   AttentionCall<float> wrong = call;
   wrong.counts = three;
   EXPECT_EQ(error_of([&] { layer(ctx, x, wrong); }), "[kv_cache] tokens of 3 sequences, but there are 2");
@@ -231,7 +245,8 @@ TEST(KvCache, Errors) {
   EXPECT_EQ(error_of([&] { layer(ctx, x, wrong); }), "[attention] with a cache, a mask is causal or has a window");
   Tape tape;
   ctx.tape = &tape;
-  EXPECT_EQ(error_of([&] { layer(ctx, x, call); }), "[attention] passes with a cache are neither recorded nor with dropout");
+  EXPECT_EQ(error_of([&] { layer(ctx, x, call); }),
+            "[attention] passes with a cache are neither recorded nor with dropout");
   EXPECT_EQ(error_of([&] { cache.select(std::vector<Index>{2}); }), "[kv_cache] there is no sequence 2 of 2");
   EXPECT_EQ(error_of([&] { KvCache<float>(-1, 1, 1); }), "[kv_cache] cannot keep -1 sequences");
   EXPECT_EQ(cache.length(0), 1) << "nothing has changed";

@@ -45,7 +45,8 @@ TEST(RotaryCases, TheScoreDependsOnTheDistance) {
     const auto q = turned({.width = 2}, x, {.first = m}), k = turned({.width = 2}, x, {.first = n});
     EXPECT_NEAR(dot(q.data(), k.data(), 2), -0.98999250, 1e-8);
   }
-  const auto random_q = random_tensor<double>(Shape{1, 1, 1, 16}, 1), random_k = random_tensor<double>(Shape{1, 1, 1, 16}, 2);
+  const auto random_q = random_tensor<double>(Shape{1, 1, 1, 16}, 1),
+             random_k = random_tensor<double>(Shape{1, 1, 1, 16}, 2);
   for (const auto layout : {RotaryLayout::halves, RotaryLayout::interleaved}) {
     const RotaryConfig config{.width = 16, .rotated = 12, .layout = layout};
     const auto score = [&](Index m, Index n) {
@@ -101,18 +102,24 @@ TEST(RotaryCases, AnglesAreComputedInDouble) {
 }
 
 TEST(RotaryCases, Yarn) {
-  const RotaryFrequencies at({.width = 128, .base = 150000, .scaling = YarnScaling{.factor = 32, .original = 1024}}, 1);  // pair 32 turns less than once
+  const RotaryFrequencies at({.width = 128, .base = 150000, .scaling = YarnScaling{.factor = 32, .original = 1024}},
+                             1);  // pair 32 turns less than once
   EXPECT_NEAR(at.values[32], 8.0687153e-5, 1e-11) << "θ^(−2i/D)/s";
   const double factors[] = {1.27725887, 1.34657359, 1.41588831, 1.48520303};
   for (int i = 0; i < 4; ++i) {
     const RotaryFrequencies stretched({.width = 128, .scaling = YarnScaling{.factor = std::ldexp(16.0, i)}}, 1);
     EXPECT_NEAR(stretched.attention_factor, factors[i], 1e-8);
   }
-  EXPECT_EQ(RotaryFrequencies({.width = 128, .scaling = YarnScaling{.factor = 32, .attention_factor = 1.0}}, 1).attention_factor, 1) << "verbatim";
+  EXPECT_EQ(RotaryFrequencies({.width = 128, .scaling = YarnScaling{.factor = 32, .attention_factor = 1.0}}, 1)
+                .attention_factor,
+            1)
+      << "verbatim";
 }
 
 TEST(RotaryCases, Scalings) {
-  const auto values = [](decltype(RotaryConfig::scaling) scaling, Index tokens = 1) { return RotaryFrequencies({.width = 8, .scaling = scaling}, tokens).values; };
+  const auto values = [](decltype(RotaryConfig::scaling) scaling, Index tokens = 1) {
+    return RotaryFrequencies({.width = 8, .scaling = scaling}, tokens).values;
+  };
   const auto plain = values({});
   EXPECT_NEAR(plain[1], 0.1, 1e-15);
   const auto linear = values(LinearScaling{4});
@@ -124,22 +131,28 @@ TEST(RotaryCases, Scalings) {
   EXPECT_NEAR(values(DynamicNtkScaling{4, 100}, 200)[3], plain[3] / 5, 1e-15) << "4·2 − 3";
   const auto llama3 = values(Llama3Scaling{.factor = 8, .low = 1, .high = 4, .original = 8192});
   EXPECT_EQ(llama3[0], plain[0]) << "many turns in 8192 tokens";
-  EXPECT_EQ(values(Llama3Scaling{.factor = 8, .low = 1, .high = 4, .original = 100})[3], plain[3] / 8) << "less than one";
+  EXPECT_EQ(values(Llama3Scaling{.factor = 8, .low = 1, .high = 4, .original = 100})[3], plain[3] / 8)
+      << "less than one";
   const LongScaling each{.short_factors = {1, 1, 2, 2}, .long_factors = {1, 2, 3, 4}, .original = 10, .longest = 100};
   EXPECT_NEAR(values(each, 10)[3], plain[3] / 2, 1e-15);
   EXPECT_NEAR(values(each, 11)[3], plain[3] / 4, 1e-15);
-  EXPECT_NEAR(RotaryFrequencies({.width = 8, .scaling = each}, 1).attention_factor, std::sqrt(2.0), 1e-12) << "√(1 + ln 10/ln 10)";
+  EXPECT_NEAR(RotaryFrequencies({.width = 8, .scaling = each}, 1).attention_factor, std::sqrt(2.0), 1e-12)
+      << "√(1 + ln 10/ln 10)";
 }
 
 TEST(RotaryCases, RefusesWhatMakesNoSense) {
-  EXPECT_EQ(error_of([] { Rotary<>(RotaryConfig{.width = 8, .rotated = 3}); }), "[rotary] cannot rotate 3 of 8 elements");
-  EXPECT_EQ(error_of([] { Rotary<>(RotaryConfig{.width = 8, .rotated = 10}); }), "[rotary] rotated 10 is invalid: must be in 0…8");
+  EXPECT_EQ(error_of([] { Rotary<>(RotaryConfig{.width = 8, .rotated = 3}); }),
+            "[rotary] cannot rotate 3 of 8 elements");
+  EXPECT_EQ(error_of([] { Rotary<>(RotaryConfig{.width = 8, .rotated = 10}); }),
+            "[rotary] rotated 10 is invalid: must be in 0…8");
   Context ctx;
   AttentionCall<float> call;
-  EXPECT_EQ(error_of([&] { Rotary<>(RotaryConfig{.width = 8}).attend(ctx, 1, 1, {.first = -1}, call); }), "[rotary] position -1 is negative");
+  EXPECT_EQ(error_of([&] { Rotary<>(RotaryConfig{.width = 8}).attend(ctx, 1, 1, {.first = -1}, call); }),
+            "[rotary] position -1 is negative");
   const Attention<float, RotaryHeads<float>> attention({.width = 8, .heads = 1});
   const Tensor<float, 3> x(Shape{1, 2, 8});
-  EXPECT_NE(error_of([&] { attention(ctx, x); }).find("[rotary] positions"), std::string::npos) << "nobody gave it positions";
+  EXPECT_NE(error_of([&] { attention(ctx, x); }).find("[rotary] positions"), std::string::npos)
+      << "nobody gave it positions";
 }
 
 // Two independent switches: the paper's layout and divisor, and tensor2tensor's.
@@ -165,7 +178,8 @@ TEST(SinusoidCases, Layouts) {
 }
 
 TEST(AttentionCases, RefusesWhatItWouldIgnore) {
-  EXPECT_EQ(error_of([] { Attention<float>({.width = 8, .heads = 2, .cap = 5}); }), "[attention] a cap of 5 needs CappedScores");
+  EXPECT_EQ(error_of([] { Attention<float>({.width = 8, .heads = 2, .cap = 5}); }),
+            "[attention] a cap of 5 needs CappedScores");
   EXPECT_EQ(error_of([] { RelativeAttention<float>(RelativeAttentionConfig{{.width = 8, .heads = 2, .window = 3}}); }),
             "[relative_attention] windows, caps and sinks are for Attention");
   const TransformerXlAttention<float> attention({.width = 8, .heads = 2});
@@ -173,15 +187,23 @@ TEST(AttentionCases, RefusesWhatItWouldIgnore) {
   Context ctx;
   EXPECT_EQ(error_of([&] { attention(ctx, x, {.mask = {.causal = true, .prefixes = lengths({2})}}); }),
             "[transformer_xl] the mask must be causal, without prefixes: there is no r for keys after the query");
-  EXPECT_EQ(error_of([] { RelativeBuckets{.count = 2}.validate(); }), "[relative] cannot put distances up to 128 into 2 buckets");
-  EXPECT_EQ(error_of([] { RelativeBuckets{32, 8, true}.validate(); }), "[relative] cannot put distances up to 8 into 32 buckets");
+  EXPECT_EQ(error_of([] { RelativeBuckets{.count = 2}.validate(); }),
+            "[relative] cannot put distances up to 128 into 2 buckets");
+  EXPECT_EQ(error_of([] {
+              RelativeBuckets{32, 8, true}.validate();
+            }),
+            "[relative] cannot put distances up to 8 into 32 buckets");
   const Tensor<float, 4> heads_of_x(Shape{1, 3, 1, 4}), position(Shape{1, 3, 1, 4});
   const Tensor<float, 3> table(Shape{1, 4, 3});
-  EXPECT_NE(error_of([&] { op::attention<float>(ctx, heads_of_x.view(), heads_of_x.view(), heads_of_x.view(), {}, op::RelativeProductScore<float>{position, table, 2, 1}); })
-                .find("do not reach 2 tokens back and 2 forth"),
+  EXPECT_NE(error_of([&] {
+              op::attention<float>(ctx, heads_of_x.view(), heads_of_x.view(), heads_of_x.view(), {},
+                                   op::RelativeProductScore<float>{position, table, 2, 1});
+            }).find("do not reach 2 tokens back and 2 forth"),
             std::string::npos);
   Tensor<float, 4> sums(Shape{1, 1, 1, 3});
-  EXPECT_NE(error_of([&] { op::attention<float>(ctx, heads_of_x.view(), heads_of_x.view(), heads_of_x.view(), {}, {}, {}, {sums, 1}); }).find("sums of distances"),
+  EXPECT_NE(error_of([&] {
+              op::attention<float>(ctx, heads_of_x.view(), heads_of_x.view(), heads_of_x.view(), {}, {}, {}, {sums, 1});
+            }).find("sums of distances"),
             std::string::npos);
 }
 
@@ -201,9 +223,11 @@ TEST(AlibiCases, Slopes) {
 
 TEST(RelativeCases, Buckets) {
   const RelativeBuckets both{32, 128, true}, before{32, 128, false};
-  const std::pair<Index, Index> encoder[] = {{0, 0}, {-1, 1}, {1, 17}, {-8, 8}, {8, 24}, {-16, 10}, {-64, 14}, {-91, 15}, {-128, 15}, {128, 31}, {-5000, 15}, {5000, 31}};
+  const std::pair<Index, Index> encoder[] = {{0, 0},    {-1, 1},   {1, 17},    {-8, 8},   {8, 24},     {-16, 10},
+                                             {-64, 14}, {-91, 15}, {-128, 15}, {128, 31}, {-5000, 15}, {5000, 31}};
   for (const auto& [distance, bucket] : encoder) EXPECT_EQ(both(distance), bucket) << distance;
-  const std::pair<Index, Index> decoder[] = {{0, 0}, {1, 0}, {500, 0}, {-16, 16}, {-32, 21}, {-64, 26}, {-90, 29}, {-127, 31}, {-5000, 31}};
+  const std::pair<Index, Index> decoder[] = {{0, 0},    {1, 0},    {500, 0},   {-16, 16},  {-32, 21},
+                                             {-64, 26}, {-90, 29}, {-127, 31}, {-5000, 31}};
   for (const auto& [distance, bucket] : decoder) EXPECT_EQ(before(distance), bucket) << distance;
 }
 
@@ -220,7 +244,8 @@ TEST(LearnedCases, OffsetAndLimit) {
   const float want[] = {2, 3, 4, 5, 2, 2};
   for (Index n = 0; n < 6; ++n) EXPECT_EQ(y(0, n, 0), want[n]);
   EXPECT_EQ(learned.embed(ctx, x, {.first = 506})(0, 5, 0), 513);
-  EXPECT_EQ(error_of([&] { learned.embed(ctx, x, {.first = 507}); }), "[learned] position 512 of token 5 is past the last of 512");
+  EXPECT_EQ(error_of([&] { learned.embed(ctx, x, {.first = 507}); }),
+            "[learned] position 512 of token 5 is past the last of 512");
 }
 
 // Scores q·k of 8 and 0 with the default scale 1/√d_kv, not 1/√d_model; and T5's inner width is not the model's.
@@ -242,8 +267,16 @@ TEST(AttentionCases, OneKeyHeadPerQueryHeadIsMultiHead) {
   // One key head for all is every head with a copy of it.
   Attention<double> one({.width = 12, .heads = 3, .key_heads = 1}), copies({.width = 12, .heads = 3});
   randomize(one, 1);
-  walk([](const Leaf&, auto& to, const auto& from) { for (Index i = 0; i < to.size(); ++i) to.data()[i] = from.data()[i]; }, copies.query, one.query);
-  walk([](const Leaf&, auto& to, const auto& from) { for (Index i = 0; i < to.size(); ++i) to.data()[i] = from.data()[i]; }, copies.output, one.output);
+  walk(
+      [](const Leaf&, auto& to, const auto& from) {
+        for (Index i = 0; i < to.size(); ++i) to.data()[i] = from.data()[i];
+      },
+      copies.query, one.query);
+  walk(
+      [](const Leaf&, auto& to, const auto& from) {
+        for (Index i = 0; i < to.size(); ++i) to.data()[i] = from.data()[i];
+      },
+      copies.output, one.output);
   for (Index h = 0; h < 3; ++h)
     for (auto part : {&Attention<double>::key, &Attention<double>::value}) {
       std::copy_n((one.*part).weight.view().data(), 48, (copies.*part).weight.data() + h * 48);

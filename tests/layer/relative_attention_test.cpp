@@ -26,12 +26,14 @@ TEST(RelativeAttentionLayer, IsTheFormula) {
         for (Index j = 0; j <= i; ++j) {  // causal
           double score = 0;
           for (Index e = 0; e < head_width; ++e)
-            score += q(b, i, h * head_width + e) * (k(b, j, h * head_width + e) + layer.relative_key(bucket(j), e)) / std::sqrt(3.0);
+            score += q(b, i, h * head_width + e) * (k(b, j, h * head_width + e) + layer.relative_key(bucket(j), e)) /
+                     std::sqrt(3.0);
           sum += weights[j] = std::exp(score);
         }
         for (Index j = 0; j <= i; ++j)
           for (Index e = 0; e < head_width; ++e)
-            mixed(b, i, h * head_width + e) += weights[j] / sum * (v(b, j, h * head_width + e) + layer.relative_value(e, bucket(j)));
+            mixed(b, i, h * head_width + e) +=
+                weights[j] / sum * (v(b, j, h * head_width + e) + layer.relative_value(e, bucket(j)));
       }
   const auto want = layer.output(ctx, mixed.view()), got = layer(ctx, x, {.mask = {.causal = true}});
   for (Index i = 0; i < want.size(); ++i) ASSERT_NEAR(got.data()[i], want.data()[i], 1e-13);
@@ -61,12 +63,15 @@ TEST(TransformerXlAttentionLayer, IsTheFormula) {
               const double angle = static_cast<double>(own - j) * std::pow(10000.0, -2.0 * static_cast<double>(d) / 6);
               r += layer.position(at, d) * std::sin(angle) + layer.position(at, 3 + d) * std::cos(angle);
             }
-            score += ((q(b, i, at) + layer.content_bias(at)) * k(b, j, at) + (q(b, i, at) + layer.position_bias(at)) * r) / std::sqrt(3.0);
+            score +=
+                ((q(b, i, at) + layer.content_bias(at)) * k(b, j, at) + (q(b, i, at) + layer.position_bias(at)) * r) /
+                std::sqrt(3.0);
           }
           sum += weights[j] = std::exp(score);
         }
         for (Index j = 0; j <= own; ++j)
-          for (Index e = 0; e < head_width; ++e) mixed(b, i, h * head_width + e) += weights[j] / sum * v(b, j, h * head_width + e);
+          for (Index e = 0; e < head_width; ++e)
+            mixed(b, i, h * head_width + e) += weights[j] / sum * v(b, j, h * head_width + e);
       }
   const auto want = layer.output(ctx, mixed.view()), got = layer(ctx, x, {.memory = memory, .mask = {.causal = true}});
   for (Index i = 0; i < want.size(); ++i) ASSERT_NEAR(got.data()[i], want.data()[i], 1e-12);
@@ -90,7 +95,8 @@ void expect_hidden_token_harmless(Layer layer) {
     tape.watch(std::as_const(x).view(), dx.view());
     auto gradient = zeros_like(layer);
     tape.watch(layer, gradient);
-    const auto y = layer(ctx, std::as_const(x).view(), AttentionCall<double>{.mask = {.causal = true, .allowed = allowed}});
+    const auto y =
+        layer(ctx, std::as_const(x).view(), AttentionCall<double>{.mask = {.causal = true, .allowed = allowed}});
     backward(ctx, y, dy.view());
     return std::pair{Tensor<double, 3>(y), dx};
   };
@@ -105,6 +111,8 @@ void expect_hidden_token_harmless(Layer layer) {
 TEST(RelativeAttentionLayer, WhatIsHiddenMayBeNan) {
   expect_hidden_token_harmless(RelativeAttention<double>(RelativeAttentionConfig{{.width = 6, .heads = 2}, 2}));
 }
-TEST(TransformerXlAttentionLayer, WhatIsHiddenMayBeNan) { expect_hidden_token_harmless(TransformerXlAttention<double>({.width = 6, .heads = 2})); }
+TEST(TransformerXlAttentionLayer, WhatIsHiddenMayBeNan) {
+  expect_hidden_token_harmless(TransformerXlAttention<double>({.width = 6, .heads = 2}));
+}
 
 }  // namespace eigenformer::test

@@ -34,7 +34,9 @@ struct ZeroRow {
     Tensor<double, 3> ones(output.shape());
     std::fill_n(ones.data(), ones.size(), 1.0);
     backward(ctx, output, ones);
-    walk([](const std::string& path, const Leaf&, const auto& slope) { EXPECT_TRUE(std::isfinite(magnitude(slope))) << path; }, slopes);
+    walk([](const std::string& path, const Leaf&,
+            const auto& slope) { EXPECT_TRUE(std::isfinite(magnitude(slope))) << path; },
+         slopes);
     for (const auto* each : {&y, &dx})
       for (Index i = 0; i < each->size(); ++i) EXPECT_TRUE(std::isfinite(each->data()[i]));
     EXPECT_GT(magnitude(y), 0) << "the other row";
@@ -81,8 +83,8 @@ TEST(ZeroRowTest, ScaleNorm) {
   }
 }
 
-// Its query and key of zeros score 0 with every token: the first row's output is the mean of the values of both, and so half of the
-// second's, whose share without biases is all there is.
+// Its query and key of zeros score 0 with every token: the first row's output is the mean of the values of both, and so
+// half of the second's, whose share without biases is all there is.
 TEST(ZeroRowTest, QkNorm) {
   for (const std::optional<double> epsilon : {std::optional<double>(), std::optional(0.0)}) {
     using Layer = Attention<double, QkNorm<double, RmsNorm<double>, PlainHeads<double>>>;

@@ -35,7 +35,9 @@ EncoderDecoder<> made() {
   return model;
 }
 
-ConstView<Id, 2> as_rows(const std::vector<Id>& ids, Index rows) { return {ids.data(), {rows, static_cast<Index>(ids.size()) / rows}}; }
+ConstView<Id, 2> as_rows(const std::vector<Id>& ids, Index rows) {
+  return {ids.data(), {rows, static_cast<Index>(ids.size()) / rows}};
+}
 
 const std::vector<Id> source{3, 4, 5, 6, 7, 8}, target{1, 3, 4, 1};  // (2, 3) and (2, 2)
 
@@ -94,15 +96,18 @@ TEST(BadInput, EncoderDecoder) {
   refuse({.source = as_rows(source, 2), .target = as_rows(bad_target, 2)},
          "[embedding] id -1 in row 0, column 1 of (2, 2) is not in the vocabulary of 11");
   const std::vector<Index> one{3}, too_long{3, 4}, negative{-1, 2};
-  refuse({.source = as_rows(source, 2), .source_lengths = one, .target = as_rows(target, 2)}, "[attention] 1 key lengths for a batch of 2");
+  refuse({.source = as_rows(source, 2), .source_lengths = one, .target = as_rows(target, 2)},
+         "[attention] 1 key lengths for a batch of 2");
   refuse({.source = as_rows(source, 2), .source_lengths = too_long, .target = as_rows(target, 2)},
          "[attention] key length 4 of sequence 1 is not in 0…3");
   refuse({.source = as_rows(source, 2), .target = as_rows(target, 2), .target_lengths = negative},
          "[attention] key length -1 of sequence 0 is not in 0…2");
 
-  walk([](const std::string& path, const Leaf&, const auto& a,
-          const auto& b) { EXPECT_EQ(std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(float)), 0) << path; },
-       model, before);
+  walk(
+      [](const std::string& path, const Leaf&, const auto& a, const auto& b) {
+        EXPECT_EQ(std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(float)), 0) << path;
+      },
+      model, before);
 }
 
 TEST(EmptyInput, GivesResultsOfTheRightShape) {
@@ -112,7 +117,8 @@ TEST(EmptyInput, GivesResultsOfTheRightShape) {
   EXPECT_EQ(no_source.shape(), (Shape{2, 2, 11}));
   for (Index i = 0; i < no_source.size(); ++i) EXPECT_TRUE(std::isfinite(no_source.data()[i]));
   EXPECT_EQ(model(ctx, {.source = as_rows(source, 2), .target = {target.data(), {2, 0}}}).shape(), (Shape{2, 0, 11}));
-  EXPECT_EQ(model(ctx, {.source = {target.data(), {0, 3}}, .target = {target.data(), {0, 2}}}).shape(), (Shape{0, 2, 11}));
+  EXPECT_EQ(model(ctx, {.source = {target.data(), {0, 3}}, .target = {target.data(), {0, 2}}}).shape(),
+            (Shape{0, 2, 11}));
 }
 
 // Not given is a mistake; given, and empty, is not.
@@ -124,8 +130,10 @@ TEST(AbsentInput, IsAnError) {
   EXPECT_EQ(error_of([&] { model(ctx, {.target = as_rows(target, 2)}); }), "[encoder_decoder] no source is given");
   EXPECT_EQ(error_of([&] { model.encode(ctx, {}); }), "[encoder_decoder] no source is given");
   EXPECT_EQ(error_of([&] { model.start(ctx, {}); }), "[encoder_decoder] no source is given");
-  EXPECT_EQ(error_of([&] { model.decode(ctx, {}, model.encode(ctx, as_rows(source, 2))); }), "[encoder_decoder] no target is given");
-  EXPECT_EQ(error_of([&] { model.decode(ctx, as_rows(target, 2), {}); }), "[decoder_block] no memory is given to attend to");
+  EXPECT_EQ(error_of([&] { model.decode(ctx, {}, model.encode(ctx, as_rows(source, 2))); }),
+            "[encoder_decoder] no target is given");
+  EXPECT_EQ(error_of([&] { model.decode(ctx, as_rows(target, 2), {}); }),
+            "[decoder_block] no memory is given to attend to");
   const std::vector<Id> none;
   EXPECT_EQ(model(ctx, {.source = {none.data(), {0, 3}}, .target = {none.data(), {0, 2}}}).shape(), (Shape{0, 2, 11}));
 
@@ -134,10 +142,13 @@ TEST(AbsentInput, IsAnError) {
   EXPECT_EQ(error_of([&] { decoder(ctx, {}); }), "[language_model] no ids are given");
   EXPECT_EQ(error_of([&] { decoder.hidden(ctx, LanguageModelCall{}); }), "[language_model] no ids are given");
   EXPECT_EQ(decoder(ctx, {.ids = {none.data(), {0, 3}}}).shape(), (Shape{0, 3, 7}));
-  EXPECT_EQ(decoder(ctx, {.ids = as_rows(source, 2).slice(1, 0, 0), .lengths = std::vector<Index>{0, 0}}).shape(), (Shape{2, 0, 7}));
-  EXPECT_EQ(error_of([&] { decoder(ctx, {.ids = as_rows(target, 2), .lengths = std::vector<Index>{}}); }), "[attention] 0 key lengths for a batch of 2");
+  EXPECT_EQ(decoder(ctx, {.ids = as_rows(source, 2).slice(1, 0, 0), .lengths = std::vector<Index>{0, 0}}).shape(),
+            (Shape{2, 0, 7}));
+  EXPECT_EQ(error_of([&] { decoder(ctx, {.ids = as_rows(target, 2), .lengths = std::vector<Index>{}}); }),
+            "[attention] 0 key lengths for a batch of 2");
 
-  Bert<float> bert({.vocabulary = 7, .longest = 8, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
+  Bert<float> bert(
+      {.vocabulary = 7, .longest = 8, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
   initialize(bert, 1);
   EXPECT_EQ(error_of([&] { bert(ctx, {}); }), "[bert] no ids are given");
   EXPECT_EQ(bert(ctx, {.ids = {none.data(), {0, 3}}}).shape(), (Shape{0, 3, 8}));
@@ -166,16 +177,23 @@ TEST(BadConfig, SizesThatCannotBeHad) {
 TEST(BadStates, OfOtherModels) {
   using Model = EncoderDecoder<PostNorm<float>>;
   const auto config = [](Index heads, Index head_width) {
-    return EncoderDecoderConfig{.source_vocabulary = 7, .target_vocabulary = 7, .encoder_layers = 1, .decoder_layers = 1,
-                                .block = {.width = 8, .hidden = 8, .heads = heads, .head_width = head_width, .dropout = 0}};
+    return EncoderDecoderConfig{
+        .source_vocabulary = 7,
+        .target_vocabulary = 7,
+        .encoder_layers = 1,
+        .decoder_layers = 1,
+        .block = {.width = 8, .hidden = 8, .heads = heads, .head_width = head_width, .dropout = 0}};
   };
   const auto begun = [](auto of) {
     initialize(of, 1);
     return of;
   };
-  const Model model = begun(Model(config(2, 4))), wider = begun(Model(config(2, 64))), more = begun(Model(config(4, 4)));
-  const Bloom<float> decoder = begun(Bloom<float>({.vocabulary = 7, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2}}));
-  const Bloom<float> without_layers = begun(Bloom<float>({.vocabulary = 7, .layers = 0, .block = {.width = 8, .hidden = 8, .heads = 2}}));
+  const Model model = begun(Model(config(2, 4))), wider = begun(Model(config(2, 64))),
+              more = begun(Model(config(4, 4)));
+  const Bloom<float> decoder =
+      begun(Bloom<float>({.vocabulary = 7, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2}}));
+  const Bloom<float> without_layers =
+      begun(Bloom<float>({.vocabulary = 7, .layers = 0, .block = {.width = 8, .hidden = 8, .heads = 2}}));
   const Tensor<Id, 2> two_sources(Shape{2, 3});
   Context ctx;
   auto state = model.start(ctx, two_sources);
@@ -185,13 +203,25 @@ TEST(BadStates, OfOtherModels) {
   EXPECT_EQ(error_of([&] { wider.hidden(ctx, {ids, ones}, state); }), other);
   EXPECT_EQ(error_of([&] { more.hidden(ctx, {ids, ones}, state); }), other);
   EXPECT_EQ(error_of([&] { decoder.hidden(ctx, {ids, ones}, state); }), other);
-  EXPECT_EQ(error_of([&] { model.next_logits(ctx, {ids, lacking}, state); }), "[encoder_decoder] there is no token for sequence 1, and so no logits of the next");
+  EXPECT_EQ(error_of([&] {
+              model.next_logits(ctx, {ids, lacking}, state);
+            }),
+            "[encoder_decoder] there is no token for sequence 1, and so no logits of the next");
   EXPECT_EQ(state.length(0), 0);
-  EXPECT_EQ(error_of([&] { model.start(ctx, two_sources, test::lengths({3, 4})); }), "[encoder_decoder] length 4 of source 1 is not in 0…3");
-  EXPECT_EQ(error_of([&] { model.start(ctx, two_sources, test::lengths({-1, 4})); }), "[encoder_decoder] length -1 of source 0 is not in 0…3");
-  EXPECT_EQ(error_of([&] { model.start(ctx, two_sources, test::lengths({1})); }), "[encoder_decoder] 1 lengths for 2 sources");
-  EXPECT_EQ(error_of([&] { without_layers.start(); }), "[decoder_state] a model without layers cannot remember where its sequences stand");
+  EXPECT_EQ(error_of([&] {
+              model.start(ctx, two_sources, test::lengths({3, 4}));
+            }),
+            "[encoder_decoder] length 4 of source 1 is not in 0…3");
+  EXPECT_EQ(error_of([&] {
+              model.start(ctx, two_sources, test::lengths({-1, 4}));
+            }),
+            "[encoder_decoder] length -1 of source 0 is not in 0…3");
+  EXPECT_EQ(error_of([&] { model.start(ctx, two_sources, test::lengths({1})); }),
+            "[encoder_decoder] 1 lengths for 2 sources");
+  EXPECT_EQ(error_of([&] { without_layers.start(); }),
+            "[decoder_state] a model without layers cannot remember where its sequences stand");
   if (sizeof(Index) == 8) {
-    EXPECT_EQ(error_of([&] { decoder.start(static_cast<Index>(std::int64_t{1} << 60)); }), "[kv_cache] cannot keep 1152921504606846976 sequences");
+    EXPECT_EQ(error_of([&] { decoder.start(static_cast<Index>(std::int64_t{1} << 60)); }),
+              "[kv_cache] cannot keep 1152921504606846976 sequences");
   }
 }

@@ -13,10 +13,8 @@ Tensor<T, Rank> permuted(const Tensor<T, Rank>& x) {
   Tensor<T, Rank> y(x.shape());
   for (Index b = 0; b < x.extent(0); ++b)
     for (Index n = 0; n < x.extent(1); ++n) {
-      if constexpr (Rank == 2)
-        y(b, n) = x(b, order[n]);
-      else
-        y.view()[b].slice(0, n, 1).matrix() = x.view()[b].slice(0, order[n], 1).matrix();
+      if constexpr (Rank == 2) y(b, n) = x(b, order[n]);
+      else y.view()[b].slice(0, n, 1).matrix() = x.view()[b].slice(0, order[n], 1).matrix();
     }
   return y;
 }

@@ -25,7 +25,10 @@ constexpr Id family_vocabulary = 7;
 
 /// A decoder of two layers; `change` makes it a family's.
 LanguageModelConfig small_decoder(const std::function<void(LanguageModelConfig&)>& change = [](auto&) {}) {
-  LanguageModelConfig config{.vocabulary = family_vocabulary, .longest = 80, .layers = 2, .block = {.width = 8, .hidden = 6, .heads = 3, .head_width = 4, .dropout = 0}};
+  LanguageModelConfig config{.vocabulary = family_vocabulary,
+                             .longest = 80,
+                             .layers = 2,
+                             .block = {.width = 8, .hidden = 6, .heads = 3, .head_width = 4, .dropout = 0}};
   change(config);
   return config;
 }
@@ -41,11 +44,20 @@ LanguageModelConfig small_llama(const std::function<void(LanguageModelConfig&)>&
   });
 }
 
-BertConfig small_bert() { return {.vocabulary = family_vocabulary, .longest = 80, .layers = 2, .block = {.width = 9, .hidden = 6, .heads = 3, .dropout = 0}}; }
+BertConfig small_bert() {
+  return {.vocabulary = family_vocabulary,
+          .longest = 80,
+          .layers = 2,
+          .block = {.width = 9, .hidden = 6, .heads = 3, .dropout = 0}};
+}
 
 EncoderDecoderConfig small_pair(const std::function<void(EncoderDecoderConfig&)>& change) {
-  EncoderDecoderConfig config{.source_vocabulary = family_vocabulary, .target_vocabulary = family_vocabulary, .encoder_layers = 2, .decoder_layers = 2,
-                              .block = {.width = 9, .hidden = 6, .heads = 3, .dropout = 0}, .longest = 80};
+  EncoderDecoderConfig config{.source_vocabulary = family_vocabulary,
+                              .target_vocabulary = family_vocabulary,
+                              .encoder_layers = 2,
+                              .decoder_layers = 2,
+                              .block = {.width = 9, .hidden = 6, .heads = 3, .dropout = 0},
+                              .longest = 80};
   change(config);
   return config;
 }
@@ -64,10 +76,14 @@ struct Batch {
   Tensor<Id, 2> ids;
   Tensor<Index, 1> lengths;
 
-  Batch(Index batch, Index tokens) : ids(random_ids(Shape{batch, tokens}, 0, family_vocabulary, 3)), lengths(Shape{batch}) {
+  Batch(Index batch, Index tokens)
+      : ids(random_ids(Shape{batch, tokens}, 0, family_vocabulary, 3)), lengths(Shape{batch}) {
     for (Index b = 0; b < batch; ++b) lengths(b) = tokens - b * tokens / (2 * batch);
   }
-  Batch(const Batch& of, Index b) : ids(Tensor<Id, 2>(of.ids.view().slice(0, b, 1).slice(1, 0, of.lengths(b)))), lengths(Shape{1}) { lengths(0) = of.lengths(b); }
+  Batch(const Batch& of, Index b)
+      : ids(Tensor<Id, 2>(of.ids.view().slice(0, b, 1).slice(1, 0, of.lengths(b)))), lengths(Shape{1}) {
+    lengths(0) = of.lengths(b);
+  }
 };
 
 /// Logits or hidden states (B, N, …) of a family on a batch.
@@ -75,7 +91,10 @@ template <class Model>
 ConstView<typename Model::T, 3> run_family(Context& ctx, const Model& model, const Batch& batch) {
   if constexpr (requires { model.hidden(ctx, {}); }) return model(ctx, {.ids = batch.ids, .lengths = batch.lengths});
   else if constexpr (requires { model.pool(ctx, {}); }) return model(ctx, {.ids = batch.ids, .lengths = batch.lengths});
-  else return model(ctx, {.source = batch.ids, .source_lengths = batch.lengths, .target = batch.ids, .target_lengths = batch.lengths});
+  else
+    return model(
+        ctx,
+        {.source = batch.ids, .source_lengths = batch.lengths, .target = batch.ids, .target_lengths = batch.lengths});
 }
 
 /// Outputs and the gradient of Σ y² over the tokens that count.
@@ -100,12 +119,13 @@ struct FamilyRun {
   }
 };
 
-/// Full passes over the prefixes of sequences of different lengths, and the same from a state: token by token, in any pieces, with
-/// any company, after forks, reorderings and drops.
+/// Full passes over the prefixes of sequences of different lengths, and the same from a state: token by token, in any
+/// pieces, with any company, after forks, reorderings and drops.
 template <class Model>
 void check_cached(const Model& model) {
   constexpr Index longest = 80;
-  const auto ids = random_ids(Shape{3, longest}, 0, family_vocabulary, 3), source = random_ids(Shape{3, Index{9}}, 0, family_vocabulary, 4);
+  const auto ids = random_ids(Shape{3, longest}, 0, family_vocabulary, 3),
+             source = random_ids(Shape{3, Index{9}}, 0, family_vocabulary, 4);
   const Tensor<Index, 1> source_lengths = lengths({9, 4, 7});
   Context ctx;
   constexpr bool decodes_only = requires { model.start(); };
@@ -129,7 +149,8 @@ void check_cached(const Model& model) {
     const auto part = model.hidden(ctx, {tokens, counts}, state);
     Index row = 0;
     for (std::size_t i = 0; i < who.size(); row += counts[i++])
-      ASSERT_TRUE(identical(part[0].slice(0, row, counts[i]), whole[who[i]].slice(0, first[i], counts[i]))) << "sequence " << who[i] << " from " << first[i];
+      ASSERT_TRUE(identical(part[0].slice(0, row, counts[i]), whole[who[i]].slice(0, first[i], counts[i])))
+          << "sequence " << who[i] << " from " << first[i];
   };
   const auto select = [&](const std::vector<Index>& which) {
     state.select(which);
@@ -168,7 +189,18 @@ class Strange {
   /// Mostly in 0…limit.
   Index number(Index limit) {
     constexpr Index most = (std::numeric_limits<Index>::max)();
-    constexpr Index others[] = {-1, 1, 79, 80, 81, 100000, most / 2, most - 3, most, -most - 1, Index{1} << 31, Index{1} << (sizeof(Index) * 6 - 3)};
+    constexpr Index others[] = {-1,
+                                1,
+                                79,
+                                80,
+                                81,
+                                100000,
+                                most / 2,
+                                most - 3,
+                                most,
+                                -most - 1,
+                                Index{1} << 31,
+                                Index{1} << (sizeof(Index) * 6 - 3)};
     return one_in(8) ? others[below(std::size(others))] : below(limit + 1);
   }
   /// Mostly so many.
@@ -180,7 +212,8 @@ class Strange {
   }
   Tensor<Id, 2> ids(Index rows, Index columns) {
     Tensor<Id, 2> list(Shape{rows, columns});
-    for (Index i = 0; i < list.size(); ++i) list.data()[i] = static_cast<Id>(one_in(200) ? number(1) : below(family_vocabulary));
+    for (Index i = 0; i < list.size(); ++i)
+      list.data()[i] = static_cast<Id>(one_in(200) ? number(1) : below(family_vocabulary));
     return list;
   }
 
@@ -192,24 +225,36 @@ class Strange {
 template <class Model>
 ConstView<typename Model::T, 3> call_strangely(Context& ctx, const Model& model, Strange& any) {
   const Index batch = any.below(4), tokens = any.below(6);
-  const auto ids = any.ids(batch, tokens), types = any.ids(any.count(batch), tokens), target = any.ids(any.count(batch), any.below(6));
-  const auto lengths = any.numbers(batch, tokens), target_lengths = any.numbers(batch, target.extent(1)), prefixes = any.numbers(batch, tokens);
+  const auto ids = any.ids(batch, tokens), types = any.ids(any.count(batch), tokens),
+             target = any.ids(any.count(batch), any.below(6));
+  const auto lengths = any.numbers(batch, tokens), target_lengths = any.numbers(batch, target.extent(1)),
+             prefixes = any.numbers(batch, tokens);
   Tensor<Index, 2> given(Shape{any.count(batch), any.count(tokens)});
   for (Index i = 0; i < given.size(); ++i) given.data()[i] = any.number(79);
   Tensor<bool, 2> allowed(Shape{any.count(tokens), any.count(tokens)});
   for (Index i = 0; i < allowed.size(); ++i) allowed.data()[i] = any.one_in(2);
   const auto maybe = [&](auto x, Index chance) { return any.one_in(chance) ? x : decltype(x)(); };
-  const ConstView<Id, 2> some_ids = any.one_in(30) ? ConstView<Id, 2>() : ids.view(), some_target = any.one_in(30) ? ConstView<Id, 2>() : target.view();
-  const auto some_lengths = maybe(ConstView<Index, 1>(lengths), 2), some_target_lengths = maybe(ConstView<Index, 1>(target_lengths), 2);
+  const ConstView<Id, 2> some_ids = any.one_in(30) ? ConstView<Id, 2>() : ids.view(),
+                         some_target = any.one_in(30) ? ConstView<Id, 2>() : target.view();
+  const auto some_lengths = maybe(ConstView<Index, 1>(lengths), 2),
+             some_target_lengths = maybe(ConstView<Index, 1>(target_lengths), 2);
   const Positions positions{.first = any.one_in(3) ? any.number(70) : 0, .given = maybe(given.view(), 3)};
   if constexpr (requires { model.hidden(ctx, {}); }) {
     Allowed further;
     if (any.one_in(4)) further = allowed.view();
-    return model(ctx, {.ids = some_ids, .lengths = some_lengths, .positions = positions, .prefixes = maybe(ConstView<Index, 1>(prefixes), 3), .allowed = further});
+    return model(ctx, {.ids = some_ids,
+                       .lengths = some_lengths,
+                       .positions = positions,
+                       .prefixes = maybe(ConstView<Index, 1>(prefixes), 3),
+                       .allowed = further});
   } else if constexpr (requires { model.pool(ctx, {}); }) {
-    return model(ctx, {.ids = some_ids, .types = maybe(types.view(), 8), .lengths = some_lengths, .positions = positions});
+    return model(ctx,
+                 {.ids = some_ids, .types = maybe(types.view(), 8), .lengths = some_lengths, .positions = positions});
   } else {
-    return model(ctx, {.source = some_ids, .source_lengths = some_lengths, .target = some_target, .target_lengths = some_target_lengths});
+    return model(ctx, {.source = some_ids,
+                       .source_lengths = some_lengths,
+                       .target = some_target,
+                       .target_lengths = some_target_lengths});
   }
 }
 
@@ -235,7 +280,9 @@ void check_strange_calls(const Model& model) {
         Tensor<typename Model::T, 3> slope(y.shape());
         std::fill_n(slope.data(), slope.size(), 1);
         backward(ctx, y, slope);
-        walk([&](const std::string& path, const Leaf&, const auto& part) { EXPECT_TRUE(finite(part.view())) << path << " in round " << round; }, std::as_const(gradient));
+        walk([&](const std::string& path, const Leaf&,
+                 const auto& part) { EXPECT_TRUE(finite(part.view())) << path << " in round " << round; },
+             std::as_const(gradient));
       }
       ++worked;
     } catch (const Error&) {
@@ -274,9 +321,11 @@ void check_strange_steps(const Model& model) {
         for (Index s = 0; s < state.sequences(); ++s) before.push_back(state.length(s));
         try {
           const NextTokens tokens{{ids.data(), static_cast<std::size_t>(ids.size())}, counts};
-          const bool good = any.one_in(3) ? finite(model.next_logits(ctx, tokens, state)) : finite(model.hidden(ctx, tokens, state));
+          const bool good =
+              any.one_in(3) ? finite(model.next_logits(ctx, tokens, state)) : finite(model.hidden(ctx, tokens, state));
           ASSERT_TRUE(good) << "step " << step << " of round " << round;
-          for (std::size_t s = 0; s < counts.size(); ++s) ASSERT_EQ(state.length(static_cast<Index>(s)), before[s] + counts[s]);
+          for (std::size_t s = 0; s < counts.size(); ++s)
+            ASSERT_EQ(state.length(static_cast<Index>(s)), before[s] + counts[s]);
           ++worked;
           if (any.one_in(3)) state.select(any.numbers(any.below(4), state.sequences() - 1));
         } catch (const Error&) {
@@ -308,7 +357,9 @@ Family family_of(std::string name, Config config, std::vector<std::string> const
             Model<double> model(config);
             randomize(model, 1);
             const Batch batch(2, 4);
-            check_gradients(std::move(model), {}, [&](Context& ctx, const auto& m, const Inputs&) { return run_family(ctx, m, batch); }, constant);
+            check_gradients(
+                std::move(model), {},
+                [&](Context& ctx, const auto& m, const Inputs&) { return run_family(ctx, m, batch); }, constant);
           },
           [=] {
             Model<float> model(config);
@@ -376,10 +427,18 @@ TEST(Heads, DerivativesMatchDifferences) {
   const Batch batch(2, 4);
   Classifier<double> classifier(config);
   randomize(classifier, 1);
-  check_gradients(classifier, {}, [&](Context& ctx, const auto& m, const Inputs&) { return m.head(ctx, run_family(ctx, m.bert, batch), batch.lengths); }, {"key.bias"});
+  check_gradients(classifier, {},
+                  [&](Context& ctx, const auto& m, const Inputs&) {
+                    return m.head(ctx, run_family(ctx, m.bert, batch), batch.lengths);
+                  },
+                  {"key.bias"});
   Masked masked(config);
   randomize(masked, 1);
-  check_gradients(masked, {}, [&](Context& ctx, const auto& m, const Inputs&) { return m.head(ctx, run_family(ctx, m.bert, batch), m.bert.embedding); }, {"key.bias"});
+  check_gradients(masked, {},
+                  [&](Context& ctx, const auto& m, const Inputs&) {
+                    return m.head(ctx, run_family(ctx, m.bert, batch), m.bert.embedding);
+                  },
+                  {"key.bias"});
 }
 
 // Empty axes have derivatives too: nothing of a source without tokens.
@@ -425,7 +484,8 @@ void expect_left_padding_harmless(const LanguageModelConfig& config) {
   }
   Context ctx;
   const auto padded = model(ctx, {.ids = ids, .positions = {.given = positions}, .allowed = keep.view()});
-  const auto alone = model(ctx, {.ids = Tensor<Id, 2>(ids.view().slice(0, 0, 1).slice(1, 2, 3))}), full = model(ctx, {.ids = Tensor<Id, 2>(ids.view().slice(0, 1, 1))});
+  const auto alone = model(ctx, {.ids = Tensor<Id, 2>(ids.view().slice(0, 0, 1).slice(1, 2, 3))}),
+             full = model(ctx, {.ids = Tensor<Id, 2>(ids.view().slice(0, 1, 1))});
   for (Index v = 0; v < family_vocabulary; ++v) {
     for (Index n = 0; n < 3; ++n) EXPECT_NEAR(padded(0, n + 2, v), alone(0, n, v), 1e-5);
     for (Index n = 0; n < 5; ++n) EXPECT_NEAR(padded(1, n, v), full(0, n, v), 1e-5);
@@ -434,7 +494,8 @@ void expect_left_padding_harmless(const LanguageModelConfig& config) {
 
 // Frequencies that depend on the length depend on that of each sequence, whatever padding follows.
 TEST(RotaryPadding, IsHarmless) {
-  for (const auto& scaling : {decltype(RotaryConfig::scaling)(DynamicNtkScaling{4, 8}), decltype(RotaryConfig::scaling)(LongScaling{{1, 1}, {2, 3}, 8, 32})}) {
+  for (const auto& scaling : {decltype(RotaryConfig::scaling)(DynamicNtkScaling{4, 8}),
+                              decltype(RotaryConfig::scaling)(LongScaling{{1, 1}, {2, 3}, 8, 32})}) {
     Llama<float> model(small_llama([&](auto& c) { c.rotary.scaling = scaling; }));
     randomize(model, 1);
     const auto ids = random_ids(Shape{2, 16}, 0, family_vocabulary, 4);
@@ -447,12 +508,15 @@ TEST(RotaryPadding, IsHarmless) {
 
 // The lengths are read before attention sees them.
 TEST(RotaryPadding, StrangeLengthsAreErrors) {
-  for (const auto& scaling : {decltype(RotaryConfig::scaling)(DynamicNtkScaling{4, 8}), decltype(RotaryConfig::scaling)(LongScaling{{1, 1}, {2, 3}, 8, 32})}) {
+  for (const auto& scaling : {decltype(RotaryConfig::scaling)(DynamicNtkScaling{4, 8}),
+                              decltype(RotaryConfig::scaling)(LongScaling{{1, 1}, {2, 3}, 8, 32})}) {
     Llama<float> model(small_llama([&](auto& c) { c.rotary.scaling = scaling; }));
     randomize(model, 1);
     const auto ids = random_ids(Shape{2, 16}, 0, family_vocabulary, 4);
     Context ctx;
-    const auto refused = [&](std::vector<Index> lengths) { return error_of([&] { model(ctx, {.ids = ids, .lengths = lengths}); }); };
+    const auto refused = [&](std::vector<Index> lengths) {
+      return error_of([&] { model(ctx, {.ids = ids, .lengths = lengths}); });
+    };
     EXPECT_EQ(refused({2, 100000}), "[rotary] key length 100000 of sequence 1 is not in 0…16");
     EXPECT_EQ(refused({2}), "[rotary] 1 key lengths for a batch of 2");
     EXPECT_EQ(refused({2, Index{1} << (sizeof(Index) * 6 - 3)}).substr(0, 21), "[rotary] key length 3");
@@ -461,7 +525,8 @@ TEST(RotaryPadding, StrangeLengthsAreErrors) {
   }
 }
 
-/// Prompts of 3 and 5 tokens, then three steps: their tokens stand at 0, 1, 2, then 3, 4, 5, and at 0 … 4, then 5, 6, 7.
+/// Prompts of 3 and 5 tokens, then three steps: their tokens stand at 0, 1, 2, then 3, 4, 5, and at 0 … 4, then 5,
+/// 6, 7.
 template <class Model>
 void expect_own_positions(const LanguageModelConfig& config) {
   Model model(config);

@@ -19,7 +19,8 @@ const Mask to_memory{.key_lengths = memory_lengths, .query_lengths = x_lengths};
 const BlockConfig dropped_block{.width = 6, .hidden = 9, .heads = 2, .dropout = 0.1};
 
 const auto source = matrix<Id>({{3, 4, 0}, {5, 3, 4}});
-const auto given_target = matrix<Id>({{1, 4, 3, 5}, {1, 5, 0, 0}}), wanted_target = matrix<Id>({{4, 3, 5, 2}, {5, 2, 0, 0}});
+const auto given_target = matrix<Id>({{1, 4, 3, 5}, {1, 5, 0, 0}}),
+           wanted_target = matrix<Id>({{4, 3, 5, 2}, {5, 2, 0, 0}});
 
 const auto encode = [](Context& ctx, const auto& m, const Inputs& in) { return m(ctx, in[0], padded); };
 const auto decode = [](Context& ctx, const auto& m, const Inputs& in) {

@@ -20,7 +20,8 @@ namespace {
 double deviation(ConstView<float, 2> weight) {
   double sum = 0;
   for (Index i = 0; i < weight.extent(0); ++i)
-    for (Index j = 0; j < weight.extent(1); ++j) sum += static_cast<double>(weight(i, j)) * static_cast<double>(weight(i, j));
+    for (Index j = 0; j < weight.extent(1); ++j)
+      sum += static_cast<double>(weight(i, j)) * static_cast<double>(weight(i, j));
   return std::sqrt(sum / static_cast<double>(weight.size()));
 }
 
@@ -39,7 +40,11 @@ TEST(Initialize, Gpt2) {
 }
 
 TEST(Initialize, T5AndDeepNorm) {
-  T5<float> model({.source_vocabulary = 50, .target_vocabulary = 50, .encoder_layers = 1, .decoder_layers = 1, .block = {.width = 64, .hidden = 256, .heads = 4}});
+  T5<float> model({.source_vocabulary = 50,
+                   .target_vocabulary = 50,
+                   .encoder_layers = 1,
+                   .decoder_layers = 1,
+                   .block = {.width = 64, .hidden = 256, .heads = 4}});
   initialize_t5(model, 64, 16, 1);
   const auto& first = model.decoder.blocks[0];
   EXPECT_NEAR(deviation(first.self_attention.query.weight), 1 / std::sqrt(64.0 * 16), 0.002);
@@ -50,8 +55,10 @@ TEST(Initialize, T5AndDeepNorm) {
   initialize(plain, 3);
   initialize_deep_norm(deep, deep_norm_beta(18), 3);
   EXPECT_NEAR(deep_norm_alpha(18), std::pow(36.0, 0.25), 1e-12);
-  EXPECT_FLOAT_EQ(deep.attention.value.weight(0, 0), plain.attention.value.weight(0, 0) * static_cast<float>(std::pow(144.0, -0.25)));
-  EXPECT_FLOAT_EQ(deep.feed_forward.up.weight(1, 2), plain.feed_forward.up.weight(1, 2) * static_cast<float>(std::pow(144.0, -0.25)));
+  EXPECT_FLOAT_EQ(deep.attention.value.weight(0, 0),
+                  plain.attention.value.weight(0, 0) * static_cast<float>(std::pow(144.0, -0.25)));
+  EXPECT_FLOAT_EQ(deep.feed_forward.up.weight(1, 2),
+                  plain.feed_forward.up.weight(1, 2) * static_cast<float>(std::pow(144.0, -0.25)));
   EXPECT_EQ(deep.attention.query.weight(0, 0), plain.attention.query.weight(0, 0));
 }
 
@@ -67,7 +74,9 @@ TEST(Initialize, KaimingAndTruncatedNormal) {
 // A model that nobody gave values says so, whichever way it is used; where the norms begin at one, it runs.
 TEST(Initialize, IsMissedAtTheFirstUse) {
   const auto missed = [](const std::string& place, auto&& use) {
-    EXPECT_EQ(error_of(use), "[" + place + "] all weights are zero: call initialize(model, seed), or load them, before the model is used");
+    EXPECT_EQ(
+        error_of(use),
+        "[" + place + "] all weights are zero: call initialize(model, seed), or load them, before the model is used");
   };
   const BlockConfig block{.width = 8, .hidden = 6, .heads = 2};
   const Tensor<Id, 2> ids(Shape{1, 3});
@@ -81,7 +90,8 @@ TEST(Initialize, IsMissedAtTheFirstUse) {
   missed("language_model", [&] { decoder.hidden(ctx, {.ids = ids}); });
   missed("language_model", [&] { decoder.start(); });
 
-  const EncoderDecoder<> pair({.source_vocabulary = 5, .target_vocabulary = 5, .encoder_layers = 1, .decoder_layers = 1, .block = block});
+  const EncoderDecoder<> pair(
+      {.source_vocabulary = 5, .target_vocabulary = 5, .encoder_layers = 1, .decoder_layers = 1, .block = block});
   missed("encoder_decoder", [&] { pair(ctx, {.source = ids, .target = ids}); });
   missed("encoder_decoder", [&] { pair.encode(ctx, ids); });
   missed("encoder_decoder", [&] { pair.decode(ctx, ids, Tensor<float, 3>(Shape{1, 3, 8})); });

@@ -14,7 +14,10 @@
 namespace eigenformer::test {
 
 TEST(PackedModel, InfersTheSameBitsAndIsNeitherTrainedNorStored) {
-  Gpt2<float> model({.vocabulary = 37, .longest = 30, .layers = 1, .block = {.width = 24, .hidden = 40, .heads = 2, .dropout = 0}});  // tied
+  Gpt2<float> model({.vocabulary = 37,
+                     .longest = 30,
+                     .layers = 1,
+                     .block = {.width = 24, .hidden = 40, .heads = 2, .dropout = 0}});  // tied
   initialize(model, 1);
   const auto ids = random_ids(Shape{2, 11}, 0, 37, 1);
   Context ctx;
@@ -36,7 +39,8 @@ TEST(PackedModel, InfersTheSameBitsAndIsNeitherTrainedNorStored) {
   EXPECT_EQ(error_of([&] { set_zero(copy); }), gone);
   walk(
       [](const Leaf&, auto& tensor) {
-        if constexpr (std::remove_reference_t<decltype(tensor)>::rank == 1) std::fill_n(tensor.data(), tensor.size(), 5.0f);
+        if constexpr (std::remove_reference_t<decltype(tensor)>::rank == 1)
+          std::fill_n(tensor.data(), tensor.size(), 5.0f);
       },
       copy);
   EXPECT_EQ(error_of([&] { load(path, copy); }), gone);

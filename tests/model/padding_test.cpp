@@ -84,7 +84,8 @@ TYPED_TEST(Padding, MayBeAllOfASource) {
   Context ctx;
   const auto logits = this->model(ctx, this->padded());
   for (Index i = 0; i < logits.size(); ++i) ASSERT_TRUE(std::isfinite(logits.data()[i])) << i;
-  for (Index b = 0; b < 3; ++b) EXPECT_TRUE(identical(logits[b].slice(0, 0, this->target_lengths(b)), this->model(ctx, this->alone(b))[0])) << b;
+  for (Index b = 0; b < 3; ++b)
+    EXPECT_TRUE(identical(logits[b].slice(0, 0, this->target_lengths(b)), this->model(ctx, this->alone(b))[0])) << b;
   for (Index m = 0; m < 7; ++m) this->source(0, m) = (this->source(0, m) + 1) % 9;
   EXPECT_TRUE(identical(this->model(ctx, this->padded())[0], logits[0]));
 }
@@ -112,10 +113,12 @@ TYPED_TEST(Padding, LeavesGradientsAsTheSumOfEachSequenceAlone) {
        together, one_by_one);
 }
 
-// Every query may see token 0 alone, three blocks deep: token 0 depends on itself, whatever the others are, recorded or not.
+// Every query may see token 0 alone, three blocks deep: token 0 depends on itself, whatever the others are, recorded or
+// not.
 TEST(PaddingOfAnEncoder, LeavesTheShapeAndTheSeenToken) {
   constexpr Index batch = 4, tokens = 6, width = 16;
-  std::vector<EncoderBlock<PostNorm<float>>> blocks(3, EncoderBlock<PostNorm<float>>({.width = width, .hidden = 32, .heads = 2, .dropout = 0}));
+  std::vector<EncoderBlock<PostNorm<float>>> blocks(
+      3, EncoderBlock<PostNorm<float>>({.width = width, .hidden = 32, .heads = 2, .dropout = 0}));
   for (std::size_t i = 0; i < 3; ++i) randomize(blocks[i], i + 1);
   auto x = random_tensor<float>(Shape{batch, tokens, width}, 7);
   Tensor<bool, 2> first(Shape{Index{1}, tokens});
@@ -138,13 +141,14 @@ TEST(PaddingOfAnEncoder, LeavesTheShapeAndTheSeenToken) {
     for (Index b = 0; b < batch; ++b)
       for (Index n = 1; n < tokens; ++n) std::fill_n(&x(b, n, 0), width, b % 2 == 0 ? NAN : 3.0f);
     const auto others = run(mask, nullptr);
-    for (Index b = 0; b < batch; ++b) EXPECT_TRUE(identical(others.view()[b].slice(0, 0, 1), y.view()[b].slice(0, 0, 1))) << b;
+    for (Index b = 0; b < batch; ++b)
+      EXPECT_TRUE(identical(others.view()[b].slice(0, 0, 1), y.view()[b].slice(0, 0, 1))) << b;
     x = before;
   }
 }
 
-// With a NaN in a token that a window has left behind, a text from a cache is the text at once, bit for bit, and NaN where that token is
-// seen.
+// With a NaN in a token that a window has left behind, a text from a cache is the text at once, bit for bit, and NaN
+// where that token is seen.
 TEST(PaddingOfADecoder, NanBehindAWindow) {
   constexpr Index tokens = 300, width = 8;
   const auto block = [] {
@@ -161,7 +165,8 @@ TEST(PaddingOfADecoder, NanBehindAWindow) {
   KvCache<float> cache = layer.attention.cache(1);
   for (Index first = 0; first < tokens;) {
     const std::vector<Index> counts{(std::min)(tokens - first, first % 3 + 1)};
-    const auto part = layer(ctx, std::as_const(x).view().slice(1, first, counts[0]), AttentionCall<float>{.mask = {.causal = true}, .caches = &cache, .counts = counts});
+    const auto part = layer(ctx, std::as_const(x).view().slice(1, first, counts[0]),
+                            AttentionCall<float>{.mask = {.causal = true}, .caches = &cache, .counts = counts});
     for (Index n = 0; n < counts[0]; ++n)
       for (Index e = 0; e < width; ++e)
         if (first + n < 2) ASSERT_TRUE(std::isnan(part(0, n, e)) && std::isnan(whole(0, first + n, e))) << first + n;

@@ -24,16 +24,18 @@ struct PairsWith {
 };
 
 template <class Heads>
-using EveryScore = PairsWith<Attention<float, Heads, PlainScores<>>, Attention<float, Heads, AlibiScores<>>, Attention<float, Heads, CappedScores<>>,
-                             Attention<float, Heads, BiasedScores<>>>;
+using EveryScore = PairsWith<Attention<float, Heads, PlainScores<>>, Attention<float, Heads, AlibiScores<>>,
+                             Attention<float, Heads, CappedScores<>>, Attention<float, Heads, BiasedScores<>>>;
 
-/// By heads: plain, plain with a norm, rotary, rotary with a norm; in each by scores: plain, ALiBi, capped, biased. Then attentions that
-/// have their own positions.
+/// By heads: plain, plain with a norm, rotary, rotary with a norm; in each by scores: plain, ALiBi, capped, biased.
+/// Then attentions that have their own positions.
 template <class Position>
 std::string fits() {
   const auto with = []<class Heads>(Heads*) { return EveryScore<Heads>::template of<Position>() + " "; };
-  return with(static_cast<PlainHeads<>*>(nullptr)) + with(static_cast<QkNorm<float, RmsNorm<>, PlainHeads<>>*>(nullptr)) + with(static_cast<RotaryHeads<>*>(nullptr)) +
-         with(static_cast<QkNorm<>*>(nullptr)) + PairsWith<RelativeAttention<>, TransformerXlAttention<>>::of<Position>();
+  return with(static_cast<PlainHeads<>*>(nullptr)) +
+         with(static_cast<QkNorm<float, RmsNorm<>, PlainHeads<>>*>(nullptr)) +
+         with(static_cast<RotaryHeads<>*>(nullptr)) + with(static_cast<QkNorm<>*>(nullptr)) +
+         PairsWith<RelativeAttention<>, TransformerXlAttention<>>::of<Position>();
 }
 
 TEST(PositionPairs, OnlyThoseThatUseEachOther) {

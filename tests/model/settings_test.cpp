@@ -34,22 +34,31 @@ const auto make_a = [](const auto& config) { Made{config}; };
 TEST(Settings, OfLayers) {
   expect_refused("linear", "in", LinearConfig{2, 3}, Bad::count(), EIGENFORMER_SET(in), make_a<Linear<None>>);
   expect_refused("linear", "out", LinearConfig{2, 3}, Bad::count(), EIGENFORMER_SET(out), make_a<Linear<None>>);
-  expect_refused("embedding", "vocabulary", EmbeddingConfig{2, 3}, Bad::count(), EIGENFORMER_SET(vocabulary), make_a<Embedding<None>>);
-  expect_refused("embedding", "width", EmbeddingConfig{2, 3}, Bad::count(), EIGENFORMER_SET(width), make_a<Embedding<None>>);
+  expect_refused("embedding", "vocabulary", EmbeddingConfig{2, 3}, Bad::count(), EIGENFORMER_SET(vocabulary),
+                 make_a<Embedding<None>>);
+  expect_refused("embedding", "width", EmbeddingConfig{2, 3}, Bad::count(), EIGENFORMER_SET(width),
+                 make_a<Embedding<None>>);
   expect_refused("mlp", "width", MlpConfig{2, 3}, Bad::count(), EIGENFORMER_SET(width), make_a<Mlp<None>>);
   expect_refused("mlp", "hidden", MlpConfig{2, 3}, Bad::count_or_none(), EIGENFORMER_SET(hidden), make_a<Mlp<None>>);
-  expect_refused("gated_mlp", "width", GatedMlpConfig{2, 3}, Bad::count(), EIGENFORMER_SET(width), make_a<SwiGlu<None>>);
-  expect_refused("gated_mlp", "hidden", GatedMlpConfig{2, 3}, Bad::count_or_none(), EIGENFORMER_SET(hidden), make_a<SwiGlu<None>>);
+  expect_refused("gated_mlp", "width", GatedMlpConfig{2, 3}, Bad::count(), EIGENFORMER_SET(width),
+                 make_a<SwiGlu<None>>);
+  expect_refused("gated_mlp", "hidden", GatedMlpConfig{2, 3}, Bad::count_or_none(), EIGENFORMER_SET(hidden),
+                 make_a<SwiGlu<None>>);
 }
 
 TEST(Settings, OfNorms) {
-  expect_refused("layer_norm", "width", LayerNormConfig{4}, Bad::count(), EIGENFORMER_SET(width), make_a<LayerNorm<None>>);
-  expect_refused("layer_norm", "epsilon", LayerNormConfig{4}, Bad::size(), EIGENFORMER_SET(epsilon), make_a<LayerNorm<None>>);
+  expect_refused("layer_norm", "width", LayerNormConfig{4}, Bad::count(), EIGENFORMER_SET(width),
+                 make_a<LayerNorm<None>>);
+  expect_refused("layer_norm", "epsilon", LayerNormConfig{4}, Bad::size(), EIGENFORMER_SET(epsilon),
+                 make_a<LayerNorm<None>>);
   expect_refused("rms_norm", "width", RmsNormConfig{4}, Bad::count(), EIGENFORMER_SET(width), make_a<RmsNorm<None>>);
   expect_refused("rms_norm", "epsilon", RmsNormConfig{4}, Bad::size(), EIGENFORMER_SET(epsilon), make_a<RmsNorm<None>>);
-  expect_refused("scale_norm", "width", ScaleNormConfig{4}, Bad::count(), EIGENFORMER_SET(width), make_a<ScaleNorm<None>>);
-  expect_refused("scale_norm", "epsilon", ScaleNormConfig{4}, Bad::size(), EIGENFORMER_SET(epsilon), make_a<ScaleNorm<None>>);
-  expect_refused("dynamic_tanh", "width", DynamicTanhConfig{4}, Bad::count(), EIGENFORMER_SET(width), make_a<DynamicTanh<None>>);
+  expect_refused("scale_norm", "width", ScaleNormConfig{4}, Bad::count(), EIGENFORMER_SET(width),
+                 make_a<ScaleNorm<None>>);
+  expect_refused("scale_norm", "epsilon", ScaleNormConfig{4}, Bad::size(), EIGENFORMER_SET(epsilon),
+                 make_a<ScaleNorm<None>>);
+  expect_refused("dynamic_tanh", "width", DynamicTanhConfig{4}, Bad::count(), EIGENFORMER_SET(width),
+                 make_a<DynamicTanh<None>>);
 }
 
 TEST(Settings, OfAttention) {
@@ -66,9 +75,12 @@ TEST(Settings, OfAttention) {
   expect_refused("attention", "epsilon", good, Bad::size(), EIGENFORMER_SET(epsilon), capped);
   const AttentionConfig plain{.width = 8, .heads = 2};
   expect_refused("attention", "cap", plain, Bad::size(), EIGENFORMER_SET(cap), make_a<Attention<None>>);
-  expect_refused("attention", "heads", plain, Bad::count(), EIGENFORMER_SET(heads), make_a<TransformerXlAttention<None>>);
-  expect_refused("attention", "heads", RelativeAttentionConfig{plain}, Bad::count(), EIGENFORMER_SET(attention.heads), make_a<RelativeAttention<None>>);
-  expect_refused("relative_attention", "clip", RelativeAttentionConfig{plain}, Bad::count(), EIGENFORMER_SET(clip), make_a<RelativeAttention<None>>);
+  expect_refused("attention", "heads", plain, Bad::count(), EIGENFORMER_SET(heads),
+                 make_a<TransformerXlAttention<None>>);
+  expect_refused("attention", "heads", RelativeAttentionConfig{plain}, Bad::count(), EIGENFORMER_SET(attention.heads),
+                 make_a<RelativeAttention<None>>);
+  expect_refused("relative_attention", "clip", RelativeAttentionConfig{plain}, Bad::count(), EIGENFORMER_SET(clip),
+                 make_a<RelativeAttention<None>>);
 }
 
 TEST(Settings, OfPositions) {
@@ -77,7 +89,8 @@ TEST(Settings, OfPositions) {
   expect_refused("learned", "width", good, Bad::count(), EIGENFORMER_SET(width), make_a<Learned<None>>);
   expect_refused("relative", "heads", good, Bad::count(), EIGENFORMER_SET(heads), make_a<Relative<None>>);
   expect_refused("rotary", "width", RotaryConfig{8}, Bad::count(), EIGENFORMER_SET(width), make_a<Rotary<None>>);
-  expect_refused("rotary", "rotated", RotaryConfig{8}, std::vector<Index>{Bad::lowest, -2, 10, Bad::most}, EIGENFORMER_SET(rotated), make_a<Rotary<None>>);
+  expect_refused("rotary", "rotated", RotaryConfig{8}, std::vector<Index>{Bad::lowest, -2, 10, Bad::most},
+                 EIGENFORMER_SET(rotated), make_a<Rotary<None>>);
   expect_refused("rotary", "base", RotaryConfig{8}, Bad::factor(), EIGENFORMER_SET(base), make_a<Rotary<None>>);
   const auto scaled = [](const auto& scaling) { Rotary<None>{RotaryConfig{.width = 8, .scaling = scaling}}; };
   const std::vector<double> below_one{-Bad::inf, -1, 0, 0.5, Bad::inf, Bad::nan};
@@ -119,11 +132,13 @@ TEST(Settings, OfArrangements) {
   expect_checks_of_arrangement<ReZero<None>>();
 }
 
-/// What every block and every model with blocks refuses, wherever `block` finds the config of the block in that of the whole.
+/// What every block and every model with blocks refuses, wherever `block` finds the config of the block in that of the
+/// whole.
 template <class Whole, class Config>
 void expect_checks_of_block(const Config& good, auto block, const std::string& feed_forward = "mlp") {
   const auto refused = [&](const std::string& place, const std::string& field, const auto& bad, auto set) {
-    expect_refused(place, field, good, bad, [&](auto& config, auto value) { set(block(config), value); }, make_a<Whole>);
+    expect_refused(
+        place, field, good, bad, [&](auto& config, auto value) { set(block(config), value); }, make_a<Whole>);
   };
   refused("attention", "heads", Bad::count(), EIGENFORMER_SET(heads));
   refused("attention", "key_heads", Bad::count_or_none(), EIGENFORMER_SET(key_heads));
@@ -164,25 +179,33 @@ TEST(Settings, OfModels) {
 
   using Encoding = Encoder<PostNorm<None>>;
   expect_checks_of_block<Encoding>(StackConfig{.layers = 1, .block = block}, inner);
-  expect_refused("stack", "layers", StackConfig{.layers = 1, .block = block}, Bad::layers(), EIGENFORMER_SET(layers), make_a<Encoding>);
+  expect_refused("stack", "layers", StackConfig{.layers = 1, .block = block}, Bad::layers(), EIGENFORMER_SET(layers),
+                 make_a<Encoding>);
 
   const LanguageModelConfig decoder{.vocabulary = 5, .longest = 7, .layers = 1, .block = block};
   expect_checks_of_block<Gpt2<None>>(decoder, inner);
   expect_checks_of_block<Llama<None>>(decoder, inner, "gated_mlp");
   expect_refused("embedding", "vocabulary", decoder, Bad::count(), EIGENFORMER_SET(vocabulary), make_a<Gpt2<None>>);
-  expect_refused("language_model", "longest", decoder, Bad::count_or_none(), EIGENFORMER_SET(longest), make_a<Gpt2<None>>);
+  expect_refused("language_model", "longest", decoder, Bad::count_or_none(), EIGENFORMER_SET(longest),
+                 make_a<Gpt2<None>>);
   expect_refused("language_model", "layers", decoder, Bad::layers(), EIGENFORMER_SET(layers), make_a<Gpt2<None>>);
   expect_refused("language_model", "logit_cap", decoder, Bad::size(), EIGENFORMER_SET(logit_cap), make_a<Gpt2<None>>);
-  expect_refused("rotary", "rotated", decoder, std::vector<Index>{-2, 6}, EIGENFORMER_SET(rotary.rotated), make_a<Llama<None>>);
+  expect_refused("rotary", "rotated", decoder, std::vector<Index>{-2, 6}, EIGENFORMER_SET(rotary.rotated),
+                 make_a<Llama<None>>);
   expect_refused("rotary", "base", decoder, Bad::factor(), EIGENFORMER_SET(rotary.base), make_a<Llama<None>>);
 
   using Pair = EncoderDecoder<PostNorm<None>>;
-  const EncoderDecoderConfig pair{.source_vocabulary = 5, .target_vocabulary = 5, .encoder_layers = 1, .decoder_layers = 1, .block = block};
+  const EncoderDecoderConfig pair{
+      .source_vocabulary = 5, .target_vocabulary = 5, .encoder_layers = 1, .decoder_layers = 1, .block = block};
   expect_checks_of_block<Pair>(pair, inner);
-  expect_refused("encoder_decoder", "source_vocabulary", pair, Bad::count(), EIGENFORMER_SET(source_vocabulary), make_a<Pair>);
-  expect_refused("encoder_decoder", "target_vocabulary", pair, Bad::count(), EIGENFORMER_SET(target_vocabulary), make_a<Pair>);
-  expect_refused("encoder_decoder", "encoder_layers", pair, Bad::layers(), EIGENFORMER_SET(encoder_layers), make_a<Pair>);
-  expect_refused("encoder_decoder", "decoder_layers", pair, Bad::layers(), EIGENFORMER_SET(decoder_layers), make_a<Pair>);
+  expect_refused("encoder_decoder", "source_vocabulary", pair, Bad::count(), EIGENFORMER_SET(source_vocabulary),
+                 make_a<Pair>);
+  expect_refused("encoder_decoder", "target_vocabulary", pair, Bad::count(), EIGENFORMER_SET(target_vocabulary),
+                 make_a<Pair>);
+  expect_refused("encoder_decoder", "encoder_layers", pair, Bad::layers(), EIGENFORMER_SET(encoder_layers),
+                 make_a<Pair>);
+  expect_refused("encoder_decoder", "decoder_layers", pair, Bad::layers(), EIGENFORMER_SET(decoder_layers),
+                 make_a<Pair>);
   expect_refused("encoder_decoder", "longest", pair, Bad::count_or_none(), EIGENFORMER_SET(longest), make_a<Pair>);
   expect_refused("encoder_decoder", "logit_scale", pair, Bad::factor(), EIGENFORMER_SET(logit_scale), make_a<Pair>);
 
@@ -193,9 +216,12 @@ TEST(Settings, OfModels) {
   expect_refused("bert", "types", bert, Bad::count(), EIGENFORMER_SET(types), make_a<Bert<None>>);
   expect_refused("bert", "layers", bert, Bad::layers(), EIGENFORMER_SET(layers), make_a<Bert<None>>);
   for (const double dropout : Bad::probability())
-    EXPECT_NE(error_of([&] { ClassificationHead<None>(4, 2, Pooling::first, dropout); }).find("[classification] dropout"), std::string::npos);
+    EXPECT_NE(
+        error_of([&] { ClassificationHead<None>(4, 2, Pooling::first, dropout); }).find("[classification] dropout"),
+        std::string::npos);
   for (const Index vocabulary : Bad::count())
-    EXPECT_NE(error_of([&] { MaskedLanguageHead<None>(4, vocabulary); }).find("[masked_language] vocabulary"), std::string::npos);
+    EXPECT_NE(error_of([&] { MaskedLanguageHead<None>(4, vocabulary); }).find("[masked_language] vocabulary"),
+              std::string::npos);
 }
 
 // A config within a config begins as it does alone, so that naming one of its fields changes no other.
@@ -218,17 +244,20 @@ TEST(Defaults, HiddenWidthFollowsWidth) {
   EXPECT_EQ(SwiGlu<None>({}).down.weight.shape(), (Shape{512, 1365}));
   const Gpt2<None> gpt({.vocabulary = 5, .layers = 1, .block = {.width = 64}});
   EXPECT_EQ(gpt.decoder.blocks[0].feed_forward.up.weight.shape(), (Shape{256, 64}));
-  const Llama<None> llama({.vocabulary = 5, .layers = 1, .block = {.width = 96}}), given({.vocabulary = 5, .layers = 1, .block = {.width = 96, .hidden = 7}});
+  const Llama<None> llama({.vocabulary = 5, .layers = 1, .block = {.width = 96}}),
+      given({.vocabulary = 5, .layers = 1, .block = {.width = 96, .hidden = 7}});
   EXPECT_EQ(llama.decoder.blocks[0].feed_forward.down.weight.shape(), (Shape{96, 256}));
   EXPECT_EQ(given.decoder.blocks[0].feed_forward.down.weight.shape(), (Shape{96, 7}));
 }
 
 // Published dropout, e.g. in table 3 of Vaswani et al. 2017, is in published configs.
 TEST(Defaults, PublishedDropoutIsGiven) {
-  for (const auto& config : {paper_base(), t5_small(), t5_base(), t5v11_base(), bart_base(), marian_base(5)}) EXPECT_EQ(config.block.dropout, 0.1);
+  for (const auto& config : {paper_base(), t5_small(), t5_base(), t5v11_base(), bart_base(), marian_base(5)})
+    EXPECT_EQ(config.block.dropout, 0.1);
   EXPECT_EQ(paper_big().block.dropout, 0.3);
   for (const auto& config : {bert_base(), roberta_base()}) EXPECT_EQ(config.block.dropout, 0.1);
-  for (const auto& config : {llama2_7b(), llama3_8b(), mistral_7b(), qwen2_small(), qwen3_small(), gemma2_2b(), phi2(), bloom_560m(), gpt2_small()})
+  for (const auto& config : {llama2_7b(), llama3_8b(), mistral_7b(), qwen2_small(), qwen3_small(), gemma2_2b(), phi2(),
+                             bloom_560m(), gpt2_small()})
     EXPECT_EQ(config.block.dropout, 0);
 }
 

@@ -107,8 +107,8 @@ TEST_F(Bits, AreTheSameOnTheUsersPool) {
   expect_identical(train(Threads(pool)), train(Threads()));
 }
 
-// A model that nobody changes is read by any number of threads, each with a context of its own: packed or not, with a pool of
-// threads that they share, from caches, and for gradients.
+// A model that nobody changes is read by any number of threads, each with a context of its own: packed or not, with a
+// pool of threads that they share, from caches, and for gradients.
 TEST_F(Bits, AreTheSameInThreadsThatShareAModel) {
   const Model& shared = model;
   const Threads pool(2);
@@ -144,7 +144,8 @@ TEST_F(Bits, AreTheSameInThreadsThatShareAModel) {
     }
     std::vector<Results> results(4);
     std::vector<std::thread> threads;
-    for (std::size_t i = 0; i < results.size(); ++i) threads.emplace_back([&, i] { results[i] = work(i % 2 == 0 ? pool : Threads()); });
+    for (std::size_t i = 0; i < results.size(); ++i)
+      threads.emplace_back([&, i] { results[i] = work(i % 2 == 0 ? pool : Threads()); });
     for (std::thread& thread : threads) thread.join();
     for (const Results& result : results) {
       EXPECT_TRUE(identical(result.logits, expected)) << packed;

@@ -26,9 +26,7 @@ void operator delete(void* memory, std::align_val_t) noexcept {
   if (watching) watching->erase(memory);
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t, std::align_val_t at) noexcept {
-  operator delete(memory, at);
-}
+void operator delete(void* memory, std::size_t, std::align_val_t at) noexcept { operator delete(memory, at); }
 
 namespace eigenformer::test {
 namespace {

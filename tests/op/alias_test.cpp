@@ -8,8 +8,8 @@
 #include "eigenformer/op/activation.hpp"
 #include "eigenformer/op/attention.hpp"
 #include "eigenformer/op/dropout.hpp"
-#include "eigenformer/op/norm.hpp"
 #include "eigenformer/op/linear.hpp"
+#include "eigenformer/op/norm.hpp"
 #include "eigenformer/op/softmax.hpp"
 #include "support/guarded.hpp"
 #include "support/oracle.hpp"
@@ -58,7 +58,8 @@ TEST(Alias, ResultsAreNewTensors) {
   const auto x = random(Shape{4, 5}, 1);
   const auto before = x;
   const std::vector<const double*> results{op::activate<Relu>(ctx, x.view()).data(), op::softmax(ctx, x.view()).data(),
-                                           op::log_softmax(ctx, x.view()).data(), op::add(ctx, x.view(), x.view()).data(),
+                                           op::log_softmax(ctx, x.view()).data(),
+                                           op::add(ctx, x.view(), x.view()).data(),
                                            op::layer_norm(ctx, x.view(), {}, {}, 1e-5).data()};
   for (const double* result : results) {
     EXPECT_NE(result, x.data());
@@ -85,9 +86,12 @@ TEST(Alias, InputAndWeightOfALinear) {
 }
 
 TEST(Alias, QueriesKeysAndValuesOfAnAttention) {
-  const auto x = random(Shape{2, 35, 2, 3}, 1), other = random(Shape{2, 35, 2, 3}, 3), dy = random(Shape{2, 35, 2, 3}, 2);
+  const auto x = random(Shape{2, 35, 2, 3}, 1), other = random(Shape{2, 35, 2, 3}, 3),
+             dy = random(Shape{2, 35, 2, 3}, 2);
   for (int places = 1; places < 8; ++places) {
-    const auto pick = [&](int place, const auto& same, const auto& constant) { return places >> place & 1 ? same : constant; };
+    const auto pick = [&](int place, const auto& same, const auto& constant) {
+      return places >> place & 1 ? same : constant;
+    };
     const oracle::Attention attention{pick(0, x, other), pick(1, x, other), pick(2, x, other), 0.7};
     const auto slopes = attention.backward(dy);
     Tensor<double, 4> want(x.shape());
@@ -100,19 +104,21 @@ TEST(Alias, QueriesKeysAndValuesOfAnAttention) {
     const ConstView<double, 4> constant = other.view();
     expect_near(gradient(x, dy,
                          [&](Context& ctx, ConstView<double, 4> z) {
-                           return op::attention(ctx, pick(0, z, constant), pick(1, z, constant), pick(2, z, constant), {.scale = 0.7});
+                           return op::attention(ctx, pick(0, z, constant), pick(1, z, constant), pick(2, z, constant),
+                                                {.scale = 0.7});
                          }),
                 want);
   }
 }
 
-// Grouped heads: (4 tokens, 2 heads) as queries, (8 tokens, 1 head) as keys and values, of the same 32 numbers. The same from
-// copies, whose gradients the tape adds up.
+// Grouped heads: (4 tokens, 2 heads) as queries, (8 tokens, 1 head) as keys and values, of the same 32 numbers. The
+// same from copies, whose gradients the tape adds up.
 TEST(Alias, QueriesAndKeysOfTwoShapes) {
   const auto x = random(Shape{8, 4}, 1);
   const auto dy = random(Shape{1, 4, 2, 4}, 2);
   const auto attend = [](Context& ctx, ConstView<double, 2> q, ConstView<double, 2> k, ConstView<double, 2> v) {
-    return op::attention<double>(ctx, q.reshape(Shape{1, 4, 2, 4}), k.reshape(Shape{1, 8, 1, 4}), v.reshape(Shape{1, 8, 1, 4}), {.scale = 0.5});
+    return op::attention<double>(ctx, q.reshape(Shape{1, 4, 2, 4}), k.reshape(Shape{1, 8, 1, 4}),
+                                 v.reshape(Shape{1, 8, 1, 4}), {.scale = 0.5});
   };
   const Tensor<double, 2> zeros(x.shape());
   const auto want = gradient(x, dy, [&](Context& ctx, ConstView<double, 2> z) {

@@ -16,11 +16,13 @@ namespace {
 // Shaw's sums of weights may be all that a loss depends on: dL/dq against differences, with dL/d(sums) given.
 TEST(OpAttention, SumsOfDistancesAlone) {
   const Shape<4> shape{2, 4, 2, 3};
-  const auto k = random_tensor<double>(shape, 2), v = random_tensor<double>(shape, 3), slopes = random_tensor<double>(Shape{2, 4, 2, 5}, 4);
+  const auto k = random_tensor<double>(shape, 2), v = random_tensor<double>(shape, 3),
+             slopes = random_tensor<double>(Shape{2, 4, 2, 5}, 4);
   auto q = random_tensor<double>(shape, 1);
   const auto sums_of = [&](Context& ctx) {
     const View<double, 4> sums = ctx.output<double>(slopes.shape());
-    op::attention<double>(ctx, std::as_const(q).view(), k.view(), v.view(), {.scale = 0.5, .mask = {.causal = true}}, kernel::PlainScore{}, {}, {sums, 2});
+    op::attention<double>(ctx, std::as_const(q).view(), k.view(), v.view(), {.scale = 0.5, .mask = {.causal = true}},
+                          kernel::PlainScore{}, {}, {sums, 2});
     return ConstView<double, 4>(sums);
   };
   Tensor<double, 4> dq(shape), dk(shape), dv(shape);
@@ -66,9 +68,13 @@ TEST(OpAttention, DistancesOfNoColumn) {
     EXPECT_EQ(attend(op::RelativeKeyScore<float>{logits, before}), text);
     EXPECT_EQ(attend(kernel::PlainScore{}, {ctx.output<float>(logits.shape()), before}), text);
   }
-  EXPECT_EQ(attend(kernel::PlainScore{}, {ctx.output<float>(Shape{1, 2, 3, 5}), 2}), "[attention] sums of distances (1, 2, 3, 5) do not fit queries (1, 3, 2, 4)");
-  EXPECT_EQ(attend(op::RelativeProductScore<float>{q, r, most, 1}), "[attention] relative keys (2, 4, 5), distance 0 at " + std::to_string(most) + ", do not reach 2 tokens back and 2 forth");
-  EXPECT_NO_THROW(op::attention<float>(ctx, q.view(), q.view(), q.view(), {}, op::RelativeProductScore<float>{q, r, 2, 1}));
+  EXPECT_EQ(attend(kernel::PlainScore{}, {ctx.output<float>(Shape{1, 2, 3, 5}), 2}),
+            "[attention] sums of distances (1, 2, 3, 5) do not fit queries (1, 3, 2, 4)");
+  EXPECT_EQ(attend(op::RelativeProductScore<float>{q, r, most, 1}),
+            "[attention] relative keys (2, 4, 5), distance 0 at " + std::to_string(most) +
+                ", do not reach 2 tokens back and 2 forth");
+  EXPECT_NO_THROW(
+      op::attention<float>(ctx, q.view(), q.view(), q.view(), {}, op::RelativeProductScore<float>{q, r, 2, 1}));
 }
 
 }  // namespace

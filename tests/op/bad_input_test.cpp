@@ -10,8 +10,8 @@
 #include "eigenformer/op/cross_entropy.hpp"
 #include "eigenformer/op/dropout.hpp"
 #include "eigenformer/op/embedding.hpp"
-#include "eigenformer/op/norm.hpp"
 #include "eigenformer/op/linear.hpp"
+#include "eigenformer/op/norm.hpp"
 #include "support/error.hpp"
 
 using namespace eigenformer;
@@ -70,15 +70,19 @@ TEST_F(BadInput, PositionsPastTheEnd) {
   expect_refused([&] { op::add_sinusoid(ctx, x.view(), {.first = last - 1}, 10000); },
                  "[sinusoid] positions from " + std::to_string(last - 1) + " on are too many for 2 tokens");
   const std::vector<Index> given{0, last};
-  expect_refused([&] { op::add_sinusoid(ctx, x.view(), {.given = {given.data(), {1, 2}}}, 10000); },
-                 "[sinusoid] position " + std::to_string(last) + " of token 1 in sequence 0 is negative, or too large");
+  expect_refused(
+      [&] {
+        op::add_sinusoid(ctx, x.view(), {.given = {given.data(), {1, 2}}}, 10000);
+      },
+      "[sinusoid] position " + std::to_string(last) + " of token 1 in sequence 0 is negative, or too large");
 }
 
 TEST_F(BadInput, WidthsThatDoNotFitAWeight) {
   const Tensor3 x(Shape{1, 2, 4});
   const Tensor2 narrow(Shape{3, 5}), weight(Shape{3, 4});
   const Tensor<float, 1> bias(Shape{4});
-  expect_refused([&] { op::linear(ctx, x.view(), narrow); }, "[linear] input (1, 2, 4) does not fit a weight of (3, 5)");
+  expect_refused([&] { op::linear(ctx, x.view(), narrow); },
+                 "[linear] input (1, 2, 4) does not fit a weight of (3, 5)");
   expect_refused([&] { op::linear(ctx, x.view(), weight, bias); }, "[linear] bias (4) does not fit a weight of (3, 4)");
 }
 
@@ -114,16 +118,21 @@ TEST_F(BadInput, HeadsThatDoNotFit) {
   };
   expect_refused(attend(k, k), "[attention] 4 key-value heads do not divide 6 query heads");
   expect_refused(attend(none, none), "[attention] 0 key-value heads do not divide 6 query heads");
-  expect_refused(attend(k, longer), "[attention] queries (2, 3, 6, 8), keys (2, 5, 4, 8) and values (2, 6, 4, 8) do not fit");
+  expect_refused(attend(k, longer),
+                 "[attention] queries (2, 3, 6, 8), keys (2, 5, 4, 8) and values (2, 6, 4, 8) do not fit");
   expect_refused(attend(other_batch, other_batch),
                  "[attention] queries (2, 3, 6, 8), keys (3, 5, 6, 8) and values (3, 5, 6, 8) do not fit");
-  expect_refused(attend(wider, wider), "[attention] queries (2, 3, 6, 8), keys (2, 5, 6, 9) and values (2, 5, 6, 9) do not fit");
-  expect_refused([&] { op::attention(ctx, q.view(), q.view(), q.view(), {.dropout = 1}); }, "[dropout] probability 1 is not in [0, 1)");
+  expect_refused(attend(wider, wider),
+                 "[attention] queries (2, 3, 6, 8), keys (2, 5, 6, 9) and values (2, 5, 6, 9) do not fit");
+  expect_refused([&] { op::attention(ctx, q.view(), q.view(), q.view(), {.dropout = 1}); },
+                 "[dropout] probability 1 is not in [0, 1)");
 }
 
 TEST_F(BadInput, MasksThatDoNotFit) {
   const Tensor4 q(Shape{2, 3, 4, 8}), k(Shape{2, 5, 4, 8});
-  const auto attend = [&](const Mask& mask) { return [&, mask] { op::attention(ctx, q.view(), k.view(), k.view(), {.mask = mask}); }; };
+  const auto attend = [&](const Mask& mask) {
+    return [&, mask] { op::attention(ctx, q.view(), k.view(), k.view(), {.mask = mask}); };
+  };
   const Tensor<bool, 2> turned(Shape{5, 3});
   const Tensor<bool, 3> batch(Shape{3, 3, 5});
   const Tensor<bool, 4> heads(Shape{2, 3, 3, 5});
@@ -144,9 +153,14 @@ TEST_F(BadInput, TargetsOfALoss) {
   const auto loss = [&](std::vector<Id> targets, const CrossEntropyConfig& config = {}) {
     return [&, targets, config] { op::cross_entropy(ctx, logits.view(), as_row(targets), config); };
   };
-  expect_refused(loss({0, 7, 1}), "[cross_entropy] target 7 in row 0, column 1 of (1, 3) is neither a class of 0…6 nor the ignored -100");
-  expect_refused(loss({0, 1, -4}, {.ignore = -1}), "[cross_entropy] target -4 in row 0, column 2 of (1, 3) is neither a class of 0…6 nor the ignored -1");
-  expect_refused(loss({-100, 1, 2}, {.ignore = 0}), "[cross_entropy] target -100 in row 0, column 0 of (1, 3) is neither a class of 0…6 nor the ignored 0");
+  expect_refused(
+      loss({0, 7, 1}),
+      "[cross_entropy] target 7 in row 0, column 1 of (1, 3) is neither a class of 0…6 nor the ignored -100");
+  expect_refused(loss({0, 1, -4}, {.ignore = -1}),
+                 "[cross_entropy] target -4 in row 0, column 2 of (1, 3) is neither a class of 0…6 nor the ignored -1");
+  expect_refused(
+      loss({-100, 1, 2}, {.ignore = 0}),
+      "[cross_entropy] target -100 in row 0, column 0 of (1, 3) is neither a class of 0…6 nor the ignored 0");
   expect_refused(loss({0, 1}), "[cross_entropy] targets (1, 2) do not fit logits (1, 3, 7)");
   expect_refused(loss({0, 1, 2}, {.smoothing = 1}), "[cross_entropy] smoothing 1 is not in [0, 1)");
   expect_refused(loss({0, 1, 2}, {.smoothing = -0.1}), "[cross_entropy] smoothing -0.1 is not in [0, 1)");

@@ -71,7 +71,8 @@ TEST(Packed, AloneItComputesTheSameBits) {
   for (const Index rows : {2, 20}) {
     const auto x = random_tensor<float>(Shape{rows, 30}, 3);
     EXPECT_TRUE(identical(op::linear(ctx, x.view(), copy.weight), op::linear(ctx, x.view(), before.weight)));
-    EXPECT_TRUE(identical(op::activated_linear<Relu>(ctx, x.view(), copy.weight), op::activated_linear<Relu>(ctx, x.view(), before.weight)));
+    EXPECT_TRUE(identical(op::activated_linear<Relu>(ctx, x.view(), copy.weight),
+                          op::activated_linear<Relu>(ctx, x.view(), before.weight)));
   }
   const std::vector<Id> ids{39, 0, 16, 39, 7, 31};
   const ConstView<Id, 2> rows(ids.data(), Shape{2, 3});

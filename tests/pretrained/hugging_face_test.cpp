@@ -1,5 +1,5 @@
-// Every family: saved, the tensors have the names and shapes of the checkpoints that transformers writes (the lists below are of
-// those, not of our tables); loaded again, the bits are the same.
+// Every family: saved, the tensors have the names and shapes of the checkpoints that transformers writes (the lists
+// below are of those, not of our tables); loaded again, the bits are the same.
 #include "eigenformer/pretrained/hugging_face.hpp"
 
 #include <gtest/gtest.h>
@@ -49,14 +49,15 @@ Checkpoint expect_saved(const Model& model, const PretrainedFacts& facts, const 
 }
 
 /// The names with ".weight" and ".bias" of some modules.
-void add_modules(std::set<std::string>& names, const std::vector<std::pair<std::string, std::string>>& modules, const std::string& bias) {
+void add_modules(std::set<std::string>& names, const std::vector<std::pair<std::string, std::string>>& modules,
+                 const std::string& bias) {
   for (const auto& [name, shape] : modules) {
     names.insert(name + ".weight (" + shape + ")");
     if (!bias.empty())
-      names.insert(
-          name + ".bias (" +
-          (shape.find(',') == std::string::npos || bias == "out" ? shape.substr(0, shape.find(',')) : shape.substr(shape.find(',') + 2)) +
-          ")");
+      names.insert(name + ".bias (" +
+                   (shape.find(',') == std::string::npos || bias == "out" ? shape.substr(0, shape.find(','))
+                                                                          : shape.substr(shape.find(',') + 2)) +
+                   ")");
   }
 }
 
@@ -87,11 +88,13 @@ TEST(HuggingFace, Gpt2) {
       EXPECT_EQ(fused[in * 12 + 4 + out], attention.key.weight(o, i));
       EXPECT_EQ(fused[in * 12 + 8 + out], attention.value.weight(o, i));
     }
-  EXPECT_EQ(checkpoint.tensors.at("transformer.h.0.mlp.c_fc.weight").values[1], model.decoder.blocks[0].feed_forward.up.weight(1, 0));
+  EXPECT_EQ(checkpoint.tensors.at("transformer.h.0.mlp.c_fc.weight").values[1],
+            model.decoder.blocks[0].feed_forward.up.weight(1, 0));
 
   // Without the prefix, as the first release was; with masks, which are no weights.
   Checkpoint bare = checkpoint;
-  for (const auto& [name, tensor] : checkpoint.tensors) bare.rename(name, name.substr(std::string("transformer.").size()));
+  for (const auto& [name, tensor] : checkpoint.tensors)
+    bare.rename(name, name.substr(std::string("transformer.").size()));
   bare.tensors["h.0.attn.bias"] = {{1, 1, 5, 5}, std::vector<float>(25)};
   bare.tensors["h.0.attn.masked_bias"] = {{}, {-1e4f}};
   auto files = bare.open();
@@ -122,7 +125,8 @@ TEST(HuggingFace, MinGptHasTheSameMatricesTheOtherWayRound) {
       for (std::size_t o = 0; o < out; ++o) tensor.values[o * in + i] = values[i * out + o];
     std::swap(tensor.shape[0], tensor.shape[1]);
   }
-  checkpoint.config = {{"model_type", "gpt-mini"}, {"n_layer", 1}, {"n_head", 2}, {"n_embd", 80}, {"vocab_size", 7}, {"block_size", 5}};
+  checkpoint.config = {{"model_type", "gpt-mini"}, {"n_layer", 1},   {"n_head", 2}, {"n_embd", 80},
+                       {"vocab_size", 7},          {"block_size", 5}};
   auto turned = checkpoint.open();
   expect_identical_models(load_hugging_face<Gpt2<float>>(turned).model, model);
 }
@@ -141,8 +145,10 @@ TEST(HuggingFace, LlamaAndItsKin) {
                    {at + "mlp.up_proj", "12, 8"},
                    {at + "mlp.down_proj", "8, 12"}},
                   "");
-      add_modules(names, {{at + "self_attn.q_proj", "8, 8"}, {at + "self_attn.k_proj", "4, 8"}, {at + "self_attn.v_proj", "4, 8"}},
-                  biases ? "out" : "");
+      add_modules(
+          names,
+          {{at + "self_attn.q_proj", "8, 8"}, {at + "self_attn.k_proj", "4, 8"}, {at + "self_attn.v_proj", "4, 8"}},
+          biases ? "out" : "");
     }
     return names;
   };
@@ -219,10 +225,11 @@ TEST(HuggingFace, Qwen3) {
 
 TEST(HuggingFace, BertAndRoberta) {
   std::set<std::string> names;
-  add_modules(
-      names,
-      {{"embeddings.word_embeddings", "9, 4"}, {"embeddings.position_embeddings", "6, 4"}, {"embeddings.token_type_embeddings", "2, 4"}},
-      "");
+  add_modules(names,
+              {{"embeddings.word_embeddings", "9, 4"},
+               {"embeddings.position_embeddings", "6, 4"},
+               {"embeddings.token_type_embeddings", "2, 4"}},
+              "");
   const std::string at = "encoder.layer.0.";
   add_modules(names,
               {{"embeddings.LayerNorm", "4"},
@@ -244,12 +251,14 @@ TEST(HuggingFace, BertAndRoberta) {
   Checkpoint first = checkpoint;
   for (const auto& [name, tensor] : checkpoint.tensors) {
     std::string old = "bert." + name;
-    if (const auto place = old.find("LayerNorm.weight"); place != std::string::npos) old.replace(place, 16, "LayerNorm.gamma");
-    if (const auto place = old.find("LayerNorm.bias"); place != std::string::npos) old.replace(place, 14, "LayerNorm.beta");
+    if (const auto place = old.find("LayerNorm.weight"); place != std::string::npos)
+      old.replace(place, 16, "LayerNorm.gamma");
+    if (const auto place = old.find("LayerNorm.bias"); place != std::string::npos)
+      old.replace(place, 14, "LayerNorm.beta");
     first.rename(name, old);
   }
-  for (const char* name :
-       {"cls.predictions.bias", "cls.predictions.transform.dense.weight", "cls.seq_relationship.weight", "bert.embeddings.position_ids"})
+  for (const char* name : {"cls.predictions.bias", "cls.predictions.transform.dense.weight",
+                           "cls.seq_relationship.weight", "bert.embeddings.position_ids"})
     first.tensors[name] = {{1}, {0}};
   auto files = first.open();
   expect_identical_models(load_hugging_face<Bert<float>>(files).model, model);
@@ -257,7 +266,8 @@ TEST(HuggingFace, BertAndRoberta) {
   std::set<std::string> roberta = names;
   roberta.erase("embeddings.position_embeddings.weight (6, 4)");
   roberta.insert("embeddings.position_embeddings.weight (8, 4)");
-  const Checkpoint other = expect_saved(small_model<Roberta<float>>(small_bert()), {.begin = 0, .pad = 1, .ends = {2}}, roberta);
+  const Checkpoint other =
+      expect_saved(small_model<Roberta<float>>(small_bert()), {.begin = 0, .pad = 1, .ends = {2}}, roberta);
   EXPECT_EQ(other.config.at("max_position_embeddings"), 8);
   EXPECT_EQ(other.config.at("pad_token_id"), 1);
 }
@@ -267,7 +277,8 @@ TEST(HuggingFace, T5) {
     std::set<std::string> names;
     add_modules(names, {{"shared", "40, 8"}, {"encoder.final_layer_norm", "8"}, {"decoder.final_layer_norm", "8"}}, "");
     const auto attention = [&](const std::string& at, const std::string& norm) {
-      add_modules(names, {{at + "q", "6, 8"}, {at + "k", "6, 8"}, {at + "v", "6, 8"}, {at + "o", "8, 6"}, {norm, "8"}}, "");
+      add_modules(names, {{at + "q", "6, 8"}, {at + "k", "6, 8"}, {at + "v", "6, 8"}, {at + "o", "8, 6"}, {norm, "8"}},
+                  "");
     };
     const auto network = [&](const std::string& at) {
       add_modules(names, {{at + "DenseReluDense.wo", "8, 10"}, {at + "layer_norm", "8"}}, "");
@@ -291,7 +302,8 @@ TEST(HuggingFace, T5) {
   // Files repeat the tied table, and have a table that was never used.
   for (const char* name : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"})
     checkpoint.tensors[name] = checkpoint.tensors.at("shared.weight");
-  checkpoint.tensors["decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"] = {{32, 2}, std::vector<float>(64)};
+  checkpoint.tensors["decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"] = {
+      {32, 2}, std::vector<float>(64)};
   auto files = checkpoint.open();
   expect_identical_models(load_hugging_face<T5<float>>(files).model, model);
 
@@ -311,7 +323,8 @@ TEST(HuggingFace, BartAndMarian) {
       const std::string at = stack + "layers.0.";
       for (const char* kind : {"self_attn", "encoder_attn"}) {
         if (stack == "model.encoder." && std::string(kind) == "encoder_attn") continue;
-        for (const char* part : {".k_proj", ".v_proj", ".q_proj", ".out_proj"}) add_modules(names, {{at + kind + part, "8, 8"}}, "out");
+        for (const char* part : {".k_proj", ".v_proj", ".q_proj", ".out_proj"})
+          add_modules(names, {{at + kind + part, "8, 8"}}, "out");
         add_modules(names, {{at + kind + "_layer_norm", "8"}}, "out");
       }
       add_modules(names, {{at + "fc1", "12, 8"}, {at + "fc2", "8, 12"}, {at + "final_layer_norm", "8"}}, "out");
@@ -323,7 +336,8 @@ TEST(HuggingFace, BartAndMarian) {
   EXPECT_EQ(checkpoint.config.at("architectures").at(0), "BartForConditionalGeneration");
   checkpoint.tensors.at("final_logits_bias").values[5] = 0.5f;
   auto files = checkpoint.open();
-  expect_contains(error_of([&] { load_hugging_face<Bart<float>>(files); }), "tensor \"final_logits_bias\" is not all zero");
+  expect_contains(error_of([&] { load_hugging_face<Bart<float>>(files); }),
+                  "tensor \"final_logits_bias\" is not all zero");
 
   const auto marian = small_model<Marian<float>>(small_bart(true));
   Checkpoint other = expect_saved(marian, {.pad = 12, .decoder_begin = 12, .ends = {0}, .longest = 6}, names_of(true));
@@ -370,7 +384,9 @@ TEST(HuggingFace, Shards) {
     ++i;
   }
   const TemporaryFolder folder;
-  const auto write = [&](const nlohmann::json& index) { write_file(folder / "model.safetensors.index.json", index.dump()); };
+  const auto write = [&](const nlohmann::json& index) {
+    write_file(folder / "model.safetensors.index.json", index.dump());
+  };
   const auto refusal = [&] { return error_of([&] { load_hugging_face<Llama<float>>(folder / ""); }); };
   write_file(folder / "config.json", whole.config.dump());
   expect_contains(refusal(), "has neither model.safetensors nor model.safetensors.index.json");
@@ -381,8 +397,9 @@ TEST(HuggingFace, Shards) {
   expect_identical_models(load_hugging_face<Llama<float>>(folder / "").model, model);
 
   nlohmann::json wrong = map;
-  wrong["model.norm.weight"] =
-      map.at("lm_head.weight") == map.at("model.norm.weight") ? map.at("model.embed_tokens.weight") : map.at("lm_head.weight");
+  wrong["model.norm.weight"] = map.at("lm_head.weight") == map.at("model.norm.weight")
+                                   ? map.at("model.embed_tokens.weight")
+                                   : map.at("lm_head.weight");
   write({{"weight_map", wrong}});
   expect_contains(refusal(), "\"model.norm.weight\", which the index ");
   wrong = map;
@@ -405,21 +422,26 @@ TEST(HuggingFace, Shards) {
 
 TEST(HuggingFace, SixteenBits) {
   auto model = small_model<Llama<float>>(small_llama());
-  walk([](const Leaf&,
-          auto& x) { std::transform(x.data(), x.data() + x.size(), x.data(), [](float v) { return std::round(v * 32) / 32; }); },
-       model);
+  walk(
+      [](const Leaf&, auto& x) {
+        std::transform(x.data(), x.data() + x.size(), x.data(), [](float v) { return std::round(v * 32) / 32; });
+      },
+      model);
   for (const char* dtype : {"BF16", "F16"}) {
     Checkpoint checkpoint = checkpoint_of(model);
     for (auto& [name, tensor] : checkpoint.tensors) tensor.dtype = dtype;
     auto files = checkpoint.open();
     const auto loaded = load_hugging_face<Llama<float>>(files);
-    if (std::string(dtype) == "F16") expect_identical_models(loaded.model, model);  // eight bits of a fraction would not do
+    if (std::string(dtype) == "F16")
+      expect_identical_models(loaded.model, model);  // eight bits of a fraction would not do
     else EXPECT_NEAR(loaded.model.embedding.weight(1, 2), model.embedding.weight(1, 2), 0.02);
   }
   auto gpt2 = small_model<Gpt2<float>>(small_gpt2());  // fused and transposed
-  walk([](const Leaf&,
-          auto& x) { std::transform(x.data(), x.data() + x.size(), x.data(), [](float v) { return std::round(v * 16) / 16; }); },
-       gpt2);
+  walk(
+      [](const Leaf&, auto& x) {
+        std::transform(x.data(), x.data() + x.size(), x.data(), [](float v) { return std::round(v * 16) / 16; });
+      },
+      gpt2);
   Checkpoint checkpoint = checkpoint_of(gpt2);
   for (auto& [name, tensor] : checkpoint.tensors) tensor.dtype = "BF16";
   auto files = checkpoint.open();
@@ -428,8 +450,10 @@ TEST(HuggingFace, SixteenBits) {
 
 TEST(HuggingFace, TokensOfGenerationComeFirst) {
   const TemporaryFolder folder;
-  save_hugging_face(folder / "x", small_model<Llama<float>>(small_llama()), {.begin = 1, .pad = 0, .ends = {2}, .longest = 16});
-  write_file(folder / "x/generation_config.json", R"({"eos_token_id": [2, 7], "temperature": 0.6, "pad_token_id": null})");
+  save_hugging_face(folder / "x", small_model<Llama<float>>(small_llama()),
+                    {.begin = 1, .pad = 0, .ends = {2}, .longest = 16});
+  write_file(folder / "x/generation_config.json",
+             R"({"eos_token_id": [2, 7], "temperature": 0.6, "pad_token_id": null})");
   const PretrainedFacts facts = load_hugging_face<Llama<float>>(folder / "x").facts;
   EXPECT_EQ(facts.ends, (std::vector<Id>{2, 7}));
   EXPECT_EQ(facts.begin, 1);
@@ -463,7 +487,8 @@ TEST(HuggingFace, TiedHeads) {
   both.tensors.at("lm_head.weight").values[87] += 1;
   auto files = both.open();
   expect_contains(error_of([&] { load_hugging_face<Llama<float>>(files); }),
-                  "memory/model.safetensors: contradiction: model.embed_tokens.weight and lm_head.weight are one tensor, but differ");
+                  "memory/model.safetensors: contradiction: model.embed_tokens.weight and lm_head.weight are one "
+                  "tensor, but differ");
 
   Checkpoint untied = checkpoint_of(small_model<Llama<float>>(small_llama()));
   untied.tensors.erase("lm_head.weight");

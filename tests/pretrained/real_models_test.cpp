@@ -1,4 +1,5 @@
-// Real trained models in the layouts of other tools, and the numbers that those tools compute. Skipped where the files are not there.
+// Real trained models in the layouts of other tools, and the numbers that those tools compute. Skipped where the files
+// are not there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,11 +84,13 @@ TEST_F(StoriesTest, FromLlama2cToHuggingFace) {
   const auto loaded = load_llama2c<float>(folder / "stories260K.bin");
   save_hugging_face(to / "saved", loaded.model, loaded.facts);
   // The same weights, rows permuted, as another program made them.
-  expect_identical_models(load_hugging_face<Llama<float>>(to / "saved").model, load_hugging_face<Llama<float>>(folder / "hf").model);
+  expect_identical_models(load_hugging_face<Llama<float>>(to / "saved").model,
+                          load_hugging_face<Llama<float>>(folder / "hf").model);
 }
 
 TEST(NanoGptSort, FromMinGpt) {
-  if (!std::filesystem::exists(real_models / "nano-gpt-sort/partials.safetensors")) GTEST_SKIP() << "the files are not here";
+  if (!std::filesystem::exists(real_models / "nano-gpt-sort/partials.safetensors"))
+    GTEST_SKIP() << "the files are not here";
   const auto loaded = load_pretrained<float>(real_models / "nano-gpt-sort");
   EXPECT_EQ(loaded.facts.longest, 11);
   const auto& model = std::get<Gpt2<float>>(loaded.model);
@@ -95,7 +98,8 @@ TEST(NanoGptSort, FromMinGpt) {
   Safetensors dump(real_models / "nano-gpt-sort/partials.safetensors");
   const auto stored = dump.read<float, 2>("idx");
   Tensor<Id, 2> ids(stored.shape());
-  std::transform(stored.data(), stored.data() + stored.size(), ids.data(), [](float id) { return static_cast<Id>(id); });
+  std::transform(stored.data(), stored.data() + stored.size(), ids.data(),
+                 [](float id) { return static_cast<Id>(id); });
   Context ctx;
   const Tensor<float, 3> logits(model(ctx, {.ids = ids})), want = dump.read<float, 3>("lm_head");
   EXPECT_LT(difference(logits, want), 3e-6 * magnitude(want));

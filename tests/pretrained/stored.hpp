@@ -29,7 +29,8 @@ inline std::string sixteen_bits(float value, bool brain) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if (brain) return bytes_of(static_cast<std::uint16_t>(bits >> 16));
   if (value == 0) return bytes_of(static_cast<std::uint16_t>(bits >> 16 & 0x8000u));
-  return bytes_of(static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | ((bits >> 23 & 0xffu) - 112) << 10 | (bits >> 13 & 0x3ffu)));
+  return bytes_of(
+      static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | ((bits >> 23 & 0xffu) - 112) << 10 | (bits >> 13 & 0x3ffu)));
 }
 
 /// A folder's content.
@@ -42,12 +43,15 @@ struct Checkpoint {
     std::string data;
     for (const auto& [name, tensor] : tensors) {
       const std::size_t begin = data.size();
-      for (const float value : tensor.values) data += tensor.dtype == "F32" ? bytes_of(value) : sixteen_bits(value, tensor.dtype == "BF16");
+      for (const float value : tensor.values)
+        data += tensor.dtype == "F32" ? bytes_of(value) : sixteen_bits(value, tensor.dtype == "BF16");
       header[name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
     }
     return safetensors_bytes(header.dump(), data);
   }
-  CheckpointFiles open() const { return CheckpointFiles(config.dump(), std::make_unique<std::istringstream>(safetensors())); }
+  CheckpointFiles open() const {
+    return CheckpointFiles(config.dump(), std::make_unique<std::istringstream>(safetensors()));
+  }
 
   void rename(const std::string& from, const std::string& to) {
     auto node = tensors.extract(from);
@@ -66,7 +70,8 @@ inline Checkpoint read_checkpoint(const std::filesystem::path& folder) {
     Tensor<float, 1> one;
     if (stored.shape.size() == 2) two = file.read<float, 2>(name);
     else one = file.read<float, 1>(name);
-    to.values.assign(two.data() ? two.data() : one.data(), two.data() ? two.data() + two.size() : one.data() + one.size());
+    to.values.assign(two.data() ? two.data() : one.data(),
+                     two.data() ? two.data() + two.size() : one.data() + one.size());
   }
   return checkpoint;
 }
@@ -90,12 +95,20 @@ inline LanguageModelConfig small_llama() {
   return {.vocabulary = 11,
           .longest = 16,
           .layers = 2,
-          .block = {.width = 8, .hidden = 12, .heads = 4, .dropout = 0, .key_heads = 2, .attention_bias = false, .norm_epsilon = 1e-5},
+          .block = {.width = 8,
+                    .hidden = 12,
+                    .heads = 4,
+                    .dropout = 0,
+                    .key_heads = 2,
+                    .attention_bias = false,
+                    .norm_epsilon = 1e-5},
           .tied = false};
 }
 inline LanguageModelConfig small_gpt2() {
-  return {
-      .vocabulary = 7, .longest = 5, .layers = 1, .block = {.width = 4, .hidden = 16, .heads = 2, .dropout = 0.1, .norm_epsilon = 1e-5}};
+  return {.vocabulary = 7,
+          .longest = 5,
+          .layers = 1,
+          .block = {.width = 4, .hidden = 16, .heads = 2, .dropout = 0.1, .norm_epsilon = 1e-5}};
 }
 inline BertConfig small_bert(bool pooler = true) {
   return {.vocabulary = 9,

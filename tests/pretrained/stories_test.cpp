@@ -1,5 +1,5 @@
-// What a real story model says: the reference's text, and the same whatever else is in the batch. Skipped where its files are not
-// there.
+// What a real story model says: the reference's text, and the same whatever else is in the batch. Skipped where its
+// files are not there.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -35,18 +35,21 @@ TEST_F(Stories, GreedyTextIsTheReference) {
   const Llama2cTokenizer tokenizer(folder / "tok512.bin");
   for (const int threads : {1, 3}) {
     Context ctx{Threads(threads)};
-    auto from_file = load_llama2c(folder / "stories260K.bin"), from_folder = load_hugging_face<Llama<float>>(folder / "hf");
+    auto from_file = load_llama2c(folder / "stories260K.bin"),
+         from_folder = load_hugging_face<Llama<float>>(folder / "hf");
     pack(ctx, from_folder.model);
     for (const auto* loaded : {&from_file, &from_folder}) {
       std::string text;
       TextStream stream(tokenizer);
       stream.next(*tokenizer.begin());
-      const auto results = generate(ctx, loaded->model, {tokenizer.encode("")}, {.max_tokens = 256, .on_token = [&](Index, Id id) {
-                                                                                   text += stream.next(id);
-                                                                                   return true;
-                                                                                 }});
+      const auto results =
+          generate(ctx, loaded->model, {tokenizer.encode("")}, {.max_tokens = 256, .on_token = [&](Index, Id id) {
+                                                                  text += stream.next(id);
+                                                                  return true;
+                                                                }});
       EXPECT_EQ(text + stream.flush() + "\n", reference);
-      EXPECT_EQ(tokenizer.decode(results[0].tokens) + "\n", " " + reference) << "without the begin token, a first space stays";
+      EXPECT_EQ(tokenizer.decode(results[0].tokens) + "\n", " " + reference)
+          << "without the begin token, a first space stays";
     }
   }
 }
@@ -54,7 +57,8 @@ TEST_F(Stories, GreedyTextIsTheReference) {
 TEST_F(Stories, EachOf32PromptsIsAsAlone) {
   const auto loaded = load_llama2c(folder / "stories260K.bin");
   const Llama2cTokenizer tokenizer(folder / "tok512.bin");
-  const std::string words[] = {"Once", " upon", " a time", " there", " was a", " little", " girl", " named Lily", ". She loved", " to play", " outside"};
+  const std::string words[] = {"Once",  " upon",       " a time",     " there",   " was a",  " little",
+                               " girl", " named Lily", ". She loved", " to play", " outside"};
   std::vector<std::vector<Id>> prompts;
   for (std::size_t i = 0; i < 32; ++i) {
     std::string text;

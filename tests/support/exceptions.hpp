@@ -13,7 +13,8 @@ std::string raised(auto&& f) {
   std::feclearexcept(FE_ALL_EXCEPT);
   f();
   const int flags = std::fetestexcept(trapped);
-  return std::string(flags & FE_INVALID ? "invalid " : "") + (flags & FE_DIVBYZERO ? "division by zero " : "") + (flags & FE_OVERFLOW ? "overflow " : "");
+  return std::string(flags & FE_INVALID ? "invalid " : "") + (flags & FE_DIVBYZERO ? "division by zero " : "") +
+         (flags & FE_OVERFLOW ? "overflow " : "");
 }
 
 }  // namespace eigenformer::test

@@ -22,7 +22,8 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::random_device random;
-    path_ = std::filesystem::path(testing::TempDir()) / ("eigenformer_" + std::to_string(random()) + std::to_string(random()));
+    path_ = std::filesystem::path(testing::TempDir()) /
+            ("eigenformer_" + std::to_string(random()) + std::to_string(random()));
     std::filesystem::create_directories(path_);
   }
   ~TemporaryFolder() {

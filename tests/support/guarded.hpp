@@ -69,7 +69,9 @@ class Guarded {
   Guarded& operator=(const Guarded&) = delete;
 
   ~Guarded() {
-    for_rows([](T* row, Index width) { std::memset(static_cast<void*>(row), 0xff, static_cast<std::size_t>(width) * sizeof(T)); });
+    for_rows([](T* row, Index width) {
+      std::memset(static_cast<void*>(row), 0xff, static_cast<std::size_t>(width) * sizeof(T));
+    });
     std::size_t touched = 0;
     for (std::size_t i = 0; i < bytes_; ++i) touched += begin_[i] != 0xff;
     EXPECT_EQ(touched, 0u) << "bytes between the rows were written";

@@ -1,4 +1,5 @@
-// What every kernel should compute: plain loops in double, straight from the formulas, sharing nothing with the kernels.
+// What every kernel should compute: plain loops in double, straight from the formulas, sharing nothing with the
+// kernels.
 #pragma once
 
 #include <algorithm>
@@ -55,8 +56,8 @@ inline Expected<2> product(Index rows, Index columns, Index depth, auto&& left, 
 /// x·wᵀ + b, b of size 0 for none
 inline Expected<2> linear(const Array<2>& x, const Array<2>& w, const Array<1>& b) {
   return product(
-      x.extent(0), w.extent(0), w.extent(1), [&](Index i, Index k) { return x(i, k); }, [&](Index k, Index j) { return w(j, k); },
-      [&](Index, Index j) { return b.size() > 0 ? b(j) : 0.0; });
+      x.extent(0), w.extent(0), w.extent(1), [&](Index i, Index k) { return x(i, k); },
+      [&](Index k, Index j) { return w(j, k); }, [&](Index, Index j) { return b.size() > 0 ? b(j) : 0.0; });
 }
 
 struct LayerNorm {
@@ -65,10 +66,12 @@ struct LayerNorm {
 };
 
 /// The derivative through the Jacobian ∂n_j/∂x_k = (δ_jk − 1/D − n_j·n_k/D)/σ of the normalised row n.
-inline LayerNorm layer_norm(const Array<2>& x, const Array<1>& weight, const Array<1>& bias, double epsilon, const Array<2>& dy) {
+inline LayerNorm layer_norm(const Array<2>& x, const Array<1>& weight, const Array<1>& bias, double epsilon,
+                            const Array<2>& dy) {
   const Index rows = x.extent(0), width = x.extent(1);
   const auto count = static_cast<double>(width);
-  LayerNorm result{Expected<2>(x.shape()), Expected<2>(x.shape()), Expected<1>(Shape{width}), Expected<1>(Shape{width})};
+  LayerNorm result{Expected<2>(x.shape()), Expected<2>(x.shape()), Expected<1>(Shape{width}),
+                   Expected<1>(Shape{width})};
   Array<1> normal(Shape{width}), weight_terms(Shape{width}), bias_terms(Shape{width});
   for (Index i = 0; i < rows; ++i) {
     double mean = 0, variance = 0;
@@ -81,7 +84,8 @@ inline LayerNorm layer_norm(const Array<2>& x, const Array<1>& weight, const Arr
       result.dweight.values(j) += dy(i, j) * normal(j);
       result.dbias.values(j) += dy(i, j);
       result.y.magnitude = (std::max)(result.y.magnitude, std::abs(normal(j) * weight(j)) + std::abs(bias(j)));
-      result.dweight.magnitude = (std::max)(result.dweight.magnitude, weight_terms(j) += std::abs(dy(i, j) * normal(j)));
+      result.dweight.magnitude =
+          (std::max)(result.dweight.magnitude, weight_terms(j) += std::abs(dy(i, j) * normal(j)));
       result.dbias.magnitude = (std::max)(result.dbias.magnitude, bias_terms(j) += std::abs(dy(i, j)));
     }
     for (Index k = 0; k < width; ++k)
@@ -150,24 +154,33 @@ inline CrossEntropy cross_entropy(const Array<2>& logits, const Tensor<Id, 1>& t
   return result;
 }
 
-/// softmax(scale·q·kᵀ)·v for every head, one weight after the other; what is not seen, or dropped, is not looked at, but that a row
-/// with a weight of NaN is NaN.
+/// softmax(scale·q·kᵀ)·v for every head, one weight after the other; what is not seen, or dropped, is not looked at,
+/// but that a row with a weight of NaN is NaN.
 struct Attention {
   Array<4> query, key, value;  // (B, N, H, E), (B, M, K, E), (B, M, K, E)
   double scale;
   std::function<bool(Index b, Index h, Index i, Index j)> sees = [](Index, Index, Index, Index) { return true; };
-  std::function<double(Index b, Index h, Index i, Index j, double s)> bend = [](Index, Index, Index, Index, double s) { return s; };
-  std::function<double(Index b, Index h, Index i, Index j, double s)> bend_slope = [](Index, Index, Index, Index, double) { return 1.0; };
-  std::function<void(Index b, Index h, Index i, Index j, double slope)> collect = [](Index, Index, Index, Index, double) {};  // dL/d(bent score)
-  std::function<double(Index b, Index h, Index i, Index j)> factor = [](Index, Index, Index, Index) { return 1.0; };  // dropout
-  std::function<double(Index b, Index h, Index i, Index j)> weight_slope = [](Index, Index, Index, Index) { return 0.0; };  // dL/d(dropped weight) but by the output
+  std::function<double(Index b, Index h, Index i, Index j, double s)> bend = [](Index, Index, Index, Index, double s) {
+    return s;
+  };
+  std::function<double(Index b, Index h, Index i, Index j, double s)> bend_slope = [](Index, Index, Index, Index,
+                                                                                      double) { return 1.0; };
+  std::function<void(Index b, Index h, Index i, Index j, double slope)> collect = [](Index, Index, Index, Index,
+                                                                                     double) {};  // dL/d(bent score)
+  std::function<double(Index b, Index h, Index i, Index j)> factor = [](Index, Index, Index, Index) {
+    return 1.0;
+  };  // dropout
+  std::function<double(Index b, Index h, Index i, Index j)> weight_slope = [](Index, Index, Index, Index) {
+    return 0.0;
+  };  // dL/d(dropped weight) but by the output
 
   struct Forward {
     Expected<4> output;
-    Array<4> weights;      // (B, H, N, M), before dropout
+    Array<4> weights;  // (B, H, N, M), before dropout
   };
   Forward forward() const {
-    const Index batch = query.extent(0), queries = query.extent(1), heads = query.extent(2), width = query.extent(3), keys = key.extent(1);
+    const Index batch = query.extent(0), queries = query.extent(1), heads = query.extent(2), width = query.extent(3),
+                keys = key.extent(1);
     Forward result{Expected<4>(query.shape()), Array<4>(Shape{batch, heads, queries, keys})};
     for_rows([&](Index b, Index h, Index g, Index i) {
       double largest = -std::numeric_limits<double>::infinity(), sum = 0;
@@ -183,7 +196,8 @@ struct Attention {
         if (factor(b, h, i, j) == 0 && !std::isnan(weight)) continue;
         for (Index e = 0; e < width; ++e) {
           result.output.values(b, i, h, e) += weight * factor(b, h, i, j) * value(b, j, g, e);
-          result.output.magnitude = (std::max)(result.output.magnitude, std::abs(factor(b, h, i, j) * value(b, j, g, e)));
+          result.output.magnitude =
+              (std::max)(result.output.magnitude, std::abs(factor(b, h, i, j) * value(b, j, g, e)));
         }
       }
     });
@@ -218,7 +232,8 @@ struct Attention {
       }
       for (Index j = 0; j < keys; ++j) {
         if (!sees(b, h, i, j)) continue;
-        const double weight = at.weights(b, h, i, j), bent = bend_slope(b, h, i, j, score(b, h, g, i, j)), slope = weight * (slopes(j) - mean) * bent * scale;
+        const double weight = at.weights(b, h, i, j), bent = bend_slope(b, h, i, j, score(b, h, g, i, j)),
+                     slope = weight * (slopes(j) - mean) * bent * scale;
         const double bound = weight * (std::abs(slopes(j)) + magnitude) * std::abs(scale);
         collect(b, h, i, j, weight * (slopes(j) - mean));
         for (Index e = 0; e < width; ++e) {
@@ -251,7 +266,8 @@ struct Attention {
       for (Index h = 0; h < query.extent(2); ++h)
         for (Index i = 0; i < query.extent(1); ++i) f(b, h, h / group, i);
   }
-  /// The largest Σ|scale·q·k|, and what it was bent by: a score's rounding error is this many epsilons, and so is its exponential's.
+  /// The largest Σ|scale·q·k|, and what it was bent by: a score's rounding error is this many epsilons, and so is its
+  /// exponential's.
   double spread() const {
     double largest = 0;
     for_rows([&](Index b, Index h, Index g, Index i) {

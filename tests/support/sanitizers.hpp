@@ -1,4 +1,5 @@
-// Whether this is a program of a sanitizer that has ideas of its own about memory: what limits the system cannot be tested there.
+// Whether this is a program of a sanitizer that has ideas of its own about memory: what limits the system cannot be
+// tested there.
 #pragma once
 
 namespace eigenformer::test {

@@ -34,8 +34,9 @@ void expect_close(const Guarded<T, Rank>& got, const oracle::Expected<Rank>& wan
   for (Index i = 0; i < values.size(); ++i) {
     const double error = std::abs(values.data()[i] - want.values.data()[i]);
     if (error <= multiple * unit) continue;
-    ADD_FAILURE() << "element " << i << " of " << to_string(values.shape()) << ": " << values.data()[i] << " instead of "
-                  << want.values.data()[i] << ", off by " << error / unit << " epsilons, not " << multiple;
+    ADD_FAILURE() << "element " << i << " of " << to_string(values.shape()) << ": " << values.data()[i]
+                  << " instead of " << want.values.data()[i] << ", off by " << error / unit << " epsilons, not "
+                  << multiple;
     return;
   }
 }
@@ -57,7 +58,8 @@ void for_sizes(auto&& f) {
 /// f(layout) for every way to lie in memory.
 void for_layouts(auto&& f) {
   for (const Layout& layout : layouts) {
-    SCOPED_TRACE("gap " + std::to_string(layout.gap) + (layout.edge == Edge::begin ? ", at the begin" : ", at the end"));
+    SCOPED_TRACE("gap " + std::to_string(layout.gap) +
+                 (layout.edge == Edge::begin ? ", at the begin" : ", at the end"));
     f(layout);
     if (::testing::Test::HasFailure()) return;
   }

@@ -1,4 +1,5 @@
-// Files of byte-pair tokenizers that are broken, or say what we do not understand: each an Error with the file and the reason.
+// Files of byte-pair tokenizers that are broken, or say what we do not understand: each an Error with the file and the
+// reason.
 #if __has_include(<unicode/regex.h>)
 #include "eigenformer/text/byte_pair_files.hpp"
 
@@ -21,7 +22,8 @@ namespace {
 class BytePairFilesTest : public testing::Test {
  protected:
   TemporaryFolder folder;
-  std::filesystem::path json = folder / "tokenizer.json", vocabulary = folder / "vocab.json", merges = folder / "merges.txt";
+  std::filesystem::path json = folder / "tokenizer.json", vocabulary = folder / "vocab.json",
+                        merges = folder / "merges.txt";
 
   std::string refusal(const std::string& text) {
     replace_file(json, text);
@@ -30,7 +32,8 @@ class BytePairFilesTest : public testing::Test {
     EXPECT_LT(message.size(), 3000u);
     return message;
   }
-  std::string refusal(const std::string& vocabulary_text, const std::string& merges_text, const std::filesystem::path& culprit) {
+  std::string refusal(const std::string& vocabulary_text, const std::string& merges_text,
+                      const std::filesystem::path& culprit) {
     replace_file(vocabulary, vocabulary_text);
     replace_file(merges, merges_text);
     const std::string message = error_of([&] { BytePairTokenizer(vocabulary, merges); });
@@ -81,8 +84,10 @@ TEST_F(BytePairFilesTest, MergesOfText) {
       {"a \xff\n", "line 1 is \"a \xff\", not two"},
   };
   for (const auto& [text, reason] : cases) expect_contains(refusal(pieces, text, merges), reason);
-  expect_contains(refusal(R"({"a":0,"":1})", "a \n", merges), "merge 0 joins \"a\" and \"\"");  // it would go on forever
-  for (const std::string text : {"", "#version: 0.2", "#version: 0.2\n", "a b", "a b\n", "a b\r\n", "#version: 0.2\r\na b\r\n"}) {
+  expect_contains(refusal(R"({"a":0,"":1})", "a \n", merges),
+                  "merge 0 joins \"a\" and \"\"");  // it would go on forever
+  for (const std::string text :
+       {"", "#version: 0.2", "#version: 0.2\n", "a b", "a b\n", "a b\r\n", "#version: 0.2\r\na b\r\n"}) {
     replace_file(vocabulary, pieces);
     replace_file(merges, text);
     EXPECT_EQ(BytePairTokenizer(vocabulary, merges).encode("ab").size(), text.find('b') == std::string::npos ? 2u : 1u);
@@ -96,20 +101,24 @@ TEST_F(BytePairFilesTest, BytesAndIdsWithoutAPiece) {
   replace_file(merges, "");
   const BytePairTokenizer tokenizer(vocabulary, merges);
   EXPECT_EQ(tokenizer.size(), 100'000'001);  // and no such table
-  expect_contains(error_of([&] { tokenizer.encode("ac"); }), "[tokenizer] byte 99 of the text has no piece in the vocabulary");
+  expect_contains(error_of([&] { tokenizer.encode("ac"); }),
+                  "[tokenizer] byte 99 of the text has no piece in the vocabulary");
   EXPECT_EQ(tokenizer.decode(std::vector<Id>{6, 5, -1, 100'000'000, 100'000'001}), "ab");
 }
 
 TEST_F(BytePairFilesTest, WhatWeDoNotUnderstand) {
   using Change = std::function<void(nlohmann::json&)>;
   const auto split = [](const char* pattern) {
-    return nlohmann::json{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
+    return nlohmann::json{
+        {"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
   };
   const auto set = [](const char* where, const nlohmann::json& value) {
     return Change([where, value](nlohmann::json& file) { file[nlohmann::json::json_pointer(where)] = value; });
   };
   const auto without = [](const char* key) { return Change([key](nlohmann::json& file) { file.erase(key); }); };
-  const auto list = [](std::vector<nlohmann::json> elements) { return nlohmann::json(std::move(elements)); };  // one element stays a list
+  const auto list = [](std::vector<nlohmann::json> elements) {
+    return nlohmann::json(std::move(elements));
+  };  // one element stays a list
   const auto words = [&](std::vector<nlohmann::json> parts) {
     return set("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", list(std::move(parts))}});
   };
@@ -118,10 +127,12 @@ TEST_F(BytePairFilesTest, WhatWeDoNotUnderstand) {
     object[key] = value;
     return object;
   };
-  const nlohmann::json begin{{"SpecialToken", {{"id", "a"}}}}, text{{"Sequence", {{"id", "A"}}}}, second{{"Sequence", {{"id", "B"}}}};
+  const nlohmann::json begin{{"SpecialToken", {{"id", "a"}}}}, text{{"Sequence", {{"id", "A"}}}},
+      second{{"Sequence", {{"id", "B"}}}};
   const auto marks = [&](std::vector<nlohmann::json> single) {
-    return set("/post_processor",
-               {{"type", "TemplateProcessing"}, {"single", list(std::move(single))}, {"special_tokens", {{"a", {{"ids", {97}}}}}}});
+    return set("/post_processor", {{"type", "TemplateProcessing"},
+                                   {"single", list(std::move(single))},
+                                   {"special_tokens", {{"a", {{"ids", {97}}}}}}});
   };
   const std::pair<Change, std::string> cases[] = {
       {set("/extra", 1), "\"extra\" is 1: this key is not understood"},
@@ -147,31 +158,39 @@ TEST_F(BytePairFilesTest, WhatWeDoNotUnderstand) {
       {set("/added_tokens", list({1})), "added_tokens.0 is 1: it must be an object"},
       {set("/added_tokens", list({added_token(300, "x y", false, {{"single_word", true}})})),
        "added_tokens.0.single_word is true: words around it"},
-      {set("/added_tokens", list({added_token(300, "", false)})), "added_tokens.0.content is \"\": it must not be empty"},
+      {set("/added_tokens", list({added_token(300, "", false)})),
+       "added_tokens.0.content is \"\": it must not be empty"},
       {set("/added_tokens", list({added_token(300, "x", false, {{"color", 1}})})),
        "added_tokens.0.\"color\" is 1: this key is not understood"},
       {set("/added_tokens", list({added_token(300, "a", false)})), "the piece \"a\" has two ids"},
       {set("/added_tokens", list({added_token(97, "b c", false)})), "two pieces have the id 97, one of them \"b c\""},
-      {set("/added_tokens", list({added_token(-1, "b c", false)})), "added_tokens.0.id is -1: it must be a whole number"},
+      {set("/added_tokens", list({added_token(-1, "b c", false)})),
+       "added_tokens.0.id is -1: it must be a whole number"},
       {set("/normalizer", {{"type", "NFKC"}}), "normalizer.type is \"NFKC\": only NFC is understood"},
       {set("/normalizer", {{"type", "NFC"}, {"more", 1}}), "normalizer.\"more\" is 1"},
       {set("/normalizer", {{"type", "Sequence"}, {"normalizers", list({{{"type", "Lowercase"}}})}}),
        "normalizer.normalizers.0.type is \"Lowercase\": only NFC"},
       {set("/normalizer", "NFC"), "normalizer.type is null: it must be a string"},
       {without("pre_tokenizer"), "pre_tokenizer.type is null: it must be a string"},
-      {set("/pre_tokenizer", {{"type", "Metaspace"}}), "pre_tokenizer.type is \"Metaspace\": only Sequence, Split, Digits and ByteLevel"},
-      {set("/pre_tokenizer/add_prefix_space", nullptr), "pre_tokenizer.add_prefix_space is null: it must be true or false"},
+      {set("/pre_tokenizer", {{"type", "Metaspace"}}),
+       "pre_tokenizer.type is \"Metaspace\": only Sequence, Split, Digits and ByteLevel"},
+      {set("/pre_tokenizer/add_prefix_space", nullptr),
+       "pre_tokenizer.add_prefix_space is null: it must be true or false"},
       {set("/pre_tokenizer/lower", true), "pre_tokenizer.\"lower\" is true: this key"},
       {words({}), "pre_tokenizer is an object of 2: there is no ByteLevel in it"},
       {words({split("x")}), "there is no ByteLevel in it"},
       {words({level, split("x")}), "pre_tokenizer.pretokenizers.1 is an object of 4: nothing may come after ByteLevel"},
-      {words({changed(split("x"), "behavior", "Removed"), level}), "pre_tokenizer.pretokenizers.0.behavior is \"Removed\": only Isolated"},
-      {words({changed(split("x"), "invert", true), level}), "pre_tokenizer.pretokenizers.0.invert is true: it must be false"},
+      {words({changed(split("x"), "behavior", "Removed"), level}),
+       "pre_tokenizer.pretokenizers.0.behavior is \"Removed\": only Isolated"},
+      {words({changed(split("x"), "invert", true), level}),
+       "pre_tokenizer.pretokenizers.0.invert is true: it must be false"},
       {words({changed(split("x"), "pattern", {{"String", "x"}}), level}),
        "pre_tokenizer.pretokenizers.0.pattern.\"String\" is \"x\": this key"},
-      {words({split(R"(\w+)"), level}), R"(pre_tokenizer.pretokenizers.0.pattern.Regex is "\w+": regular expressions disagree about \w)"},
+      {words({split(R"(\w+)"), level}),
+       R"(pre_tokenizer.pretokenizers.0.pattern.Regex is "\w+": regular expressions disagree about \w)"},
       {words({split("(x"), level}), "pattern.Regex is \"(x\": ICU cannot read it: U_REGEX_MISMATCHED_PAREN"},
-      {set("/post_processor", {{"type", "Other"}}), "post_processor.type is \"Other\": only Sequence, ByteLevel, TemplateProcessing"},
+      {set("/post_processor", {{"type", "Other"}}),
+       "post_processor.type is \"Other\": only Sequence, ByteLevel, TemplateProcessing"},
       {set("/post_processor", {{"type", "BertProcessing"}, {"cls", {"a", 97, 1}}, {"sep", {"b", 98}}}),
        "post_processor.cls is an array of 3: it must be a piece"},
       {set("/post_processor", {{"type", "BertProcessing"}, {"cls", {"a", 300}}, {"sep", {"b", 98}}}),
@@ -180,7 +199,8 @@ TEST_F(BytePairFilesTest, WhatWeDoNotUnderstand) {
       {marks({text, text}), "post_processor.single.1.Sequence.id is \"A\": the text must occur once"},
       {marks({text, second}), "post_processor.single.1.Sequence.id is \"B\": the text must occur once"},
       {marks({begin}), "the text must occur once"},
-      {marks({{{"SpecialToken", {{"id", "b"}}}}, text}), "post_processor.special_tokens.b.ids is null: it must be an array"},
+      {marks({{{"SpecialToken", {{"id", "b"}}}}, text}),
+       "post_processor.special_tokens.b.ids is null: it must be an array"},
       {without("decoder"), "decoder.type is null: only ByteLevel is understood"},
       {set("/decoder/type", "WordPiece"), "decoder.type is \"WordPiece\": only ByteLevel is understood"},
   };
@@ -211,7 +231,8 @@ TEST_F(BytePairFilesTest, WhatChangesNothingIsAccepted) {
   file["post_processor"] = nullptr;
   file["pre_tokenizer"].erase("use_regex");
   for (const char* const key : {"version", "added_tokens"}) file.erase(key);
-  for (const char* const key : {"dropout", "end_of_word_suffix", "byte_fallback", "ignore_merges"}) file["model"].erase(key);
+  for (const char* const key : {"dropout", "end_of_word_suffix", "byte_fallback", "ignore_merges"})
+    file["model"].erase(key);
   replace_file(json, file.dump());
   EXPECT_EQ(BytePairTokenizer(json).encode("a b"), (std::vector<Id>{'a', ' ', 'b'}));
 }
@@ -283,7 +304,8 @@ TEST_F(BytePairFilesTest, AnyChangeOfAByte) {
 
 TEST_F(BytePairFilesTest, TruncatedAnywhere) {
   const std::string text = tokenizer_json({{"a", "b"}}).dump();
-  for (std::size_t size = 0; size < text.size(); size += 7) expect_contains(refusal(text.substr(0, size)), "not valid JSON at byte");
+  for (std::size_t size = 0; size < text.size(); size += 7)
+    expect_contains(refusal(text.substr(0, size)), "not valid JSON at byte");
   const std::string pieces = byte_vocabulary({{"a", "b"}}, {}).dump();
   for (std::size_t size = 0; size < pieces.size(); size += 7)
     expect_contains(refusal(pieces.substr(0, size), "a b\n", vocabulary), "not valid JSON at byte");

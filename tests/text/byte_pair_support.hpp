@@ -35,7 +35,8 @@ inline std::string merges_text(const Merges& merges) {
 inline nlohmann::json tokenizer_json(const Merges& merges) {
   nlohmann::json list = nlohmann::json::array();
   for (const auto& [left, right] : merges) list.push_back(left + ' ' + right);
-  const nlohmann::json level{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  const nlohmann::json level{
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
@@ -57,7 +58,8 @@ inline nlohmann::json tokenizer_json(const Merges& merges) {
             {"merges", list}}}};
 }
 
-inline nlohmann::json added_token(Id id, const std::string& content, bool special, const nlohmann::json& more = nlohmann::json::object()) {
+inline nlohmann::json added_token(Id id, const std::string& content, bool special,
+                                  const nlohmann::json& more = nlohmann::json::object()) {
   nlohmann::json token{{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
                        {"rstrip", false}, {"normalized", false}, {"special", special}};
   token.update(more);

@@ -58,7 +58,8 @@ TEST(SplitterTest, WordsOfGpt2) {
       {"a \n\n b", {"a", " \n\n", " b"}},
       {"a\n\nb", {"a", "\n", "\n", "b"}},
       {"a\tb\t", {"a", "\t", "b", "\t"}},
-      {"a\u00a0b\u00a0\u00a0c", {"a", "\u00a0", "b", "\u00a0", "\u00a0", "c"}},  // no space that a word could begin with
+      {"a\u00a0b\u00a0\u00a0c",
+       {"a", "\u00a0", "b", "\u00a0", "\u00a0", "c"}},  // no space that a word could begin with
       {"\u3000\u2003!", {"\u3000", "\u2003", "!"}},
       {" \vb \u0085b \u2028b", {" ", "\v", "b", " ", "\u0085", "b", " ", "\u2028", "b"}},  // white space to Unicode
       {" \x1c"
@@ -100,14 +101,16 @@ TEST(WhiteSpaceTest, IsUnicodes) {
     wrong += detail::white_space(c) != (u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_WHITE_SPACE) != 0);
   EXPECT_EQ(wrong, 0);
   EXPECT_TRUE(detail::begins_with_white_space("\u3000a"));
-  for (const char* const other : {"", "a ", "\xa0", "\x85", "\xe3\x80"}) EXPECT_FALSE(detail::begins_with_white_space(other));
+  for (const char* const other : {"", "a ", "\xa0", "\x85", "\xe3\x80"})
+    EXPECT_FALSE(detail::begins_with_white_space(other));
 }
 
 TEST(SplitterTest, WhatIsBetweenMatchesIsAWordToo) {
   EXPECT_EQ(words_of(R"(\p{N})", "ab12c"), (Words{"ab", "1", "2", "c"}));
   EXPECT_EQ(words_of(R"(\s*)", "ab  c"), (Words{"a", "b", "  ", "c"}));
   EXPECT_EQ(words_of("x", "ab"), (Words{"ab"}));
-  EXPECT_EQ(words_of(R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[\p{P}\p{S}]+)", "a.bc!?"), (Words{"a", ".bc", "!?"}));
+  EXPECT_EQ(words_of(R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[\p{P}\p{S}]+)", "a.bc!?"),
+            (Words{"a", ".bc", "!?"}));
   EXPECT_EQ(words_of(R"([^\S\n]+)", "a \n\v b"), (Words{"a", " ", "\n", "\v ", "b"}));
 }
 
@@ -155,7 +158,8 @@ class BytePairTokenizerTest : public testing::Test {
  protected:
   TemporaryFolder folder;
 
-  BytePairTokenizer open(const Merges& merges, const BytePairConfig& config = {}, const std::vector<std::string>& more = {}) {
+  BytePairTokenizer open(const Merges& merges, const BytePairConfig& config = {},
+                         const std::vector<std::string>& more = {}) {
     replace_file(folder / "vocab.json", byte_vocabulary(merges, more).dump());
     replace_file(folder / "merges.txt", merges_text(merges));
     return {folder / "vocab.json", folder / "merges.txt", config};
@@ -187,7 +191,8 @@ TEST_F(BytePairTokenizerTest, ByHand) {
   EXPECT_EQ(tokenizer.begin(), std::nullopt);
   EXPECT_EQ(pieces(tokenizer, "hello world"), (Words{"hello", "Ġworld"}));
   EXPECT_EQ(pieces(tokenizer, "hellhe lll world"), (Words{"hell", "he", "Ġ", "ll", "l", "Ġworld"}));
-  EXPECT_EQ(pieces(tokenizer, "Hello  wow"), (Words{"H", "e", "ll", "o", "Ġ", "Ġwo", "w"}));  // the word is "ello": no h
+  EXPECT_EQ(pieces(tokenizer, "Hello  wow"),
+            (Words{"H", "e", "ll", "o", "Ġ", "Ġwo", "w"}));  // the word is "ello": no h
   EXPECT_EQ(pieces(tokenizer, "l\n\n\n"), (Words{"l", "ĊĊ", "Ċ"}));
   EXPECT_EQ(pieces(tokenizer, "é€"), (Words{"Ã", "©", "â", "Ĥ", "¬"}));
   EXPECT_EQ(tokenizer.encode(""), std::vector<Id>{});
@@ -215,17 +220,20 @@ TEST_F(BytePairTokenizerTest, RankThenPlace) {  // (a, ba) would come before (b,
 
 TEST_F(BytePairTokenizerTest, ConfigOfVocabularyAndMerges) {
   const auto tokenizer =
-      open(hello_merges, {.begin = "<|end|>", .end = "<|end|>", .special = {"<|end|>"}, .prefix_space = true}, {"<|end|>", "<|e"});
+      open(hello_merges, {.begin = "<|end|>", .end = "<|end|>", .special = {"<|end|>"}, .prefix_space = true},
+           {"<|end|>", "<|e"});
   EXPECT_EQ(tokenizer.size(), 268);
   EXPECT_EQ(tokenizer.begin(), 266);
   EXPECT_EQ(tokenizer.end(), 266);
-  EXPECT_EQ(pieces(tokenizer, "world<|end|>world world<|e"), (Words{"Ġworld", "<|end|>", "Ġworld", "Ġworld", "<", "|", "e"}));
+  EXPECT_EQ(pieces(tokenizer, "world<|end|>world world<|e"),
+            (Words{"Ġworld", "<|end|>", "Ġworld", "Ġworld", "<", "|", "e"}));
   EXPECT_EQ(pieces(tokenizer, " world"), (Words{"Ġworld"}));
   EXPECT_EQ(tokenizer.encode(""), std::vector<Id>{});
   EXPECT_EQ(tokenizer.decode(std::vector<Id>{264, 266, 264, 267}), " world world<|e");
   expect_contains(error_of([&] { open(hello_merges, {.special = {"<|no|>"}}); }),
                   "vocab.json: the special piece \"<|no|>\" is not in the vocabulary");
-  expect_contains(error_of([&] { open(hello_merges, {.end = "<|no|>"}); }), "the end piece \"<|no|>\" is not in the vocabulary");
+  expect_contains(error_of([&] { open(hello_merges, {.end = "<|no|>"}); }),
+                  "the end piece \"<|no|>\" is not in the vocabulary");
   expect_contains(error_of([&] { open(hello_merges, {.special = {""}}); }), "a special piece is empty");
 }
 
@@ -252,7 +260,9 @@ TEST_F(BytePairTokenizerTest, LikeThePlainDefinition) {
     const auto any = [&] { return known[static_cast<std::size_t>(random.below(static_cast<Index>(known.size())))]; };
     while (merges.size() < 40) {
       const std::pair<std::string, std::string> merge{any(), any()};
-      if (std::find(merges.begin(), merges.end(), merge) != merges.end() || merge.first.size() + merge.second.size() > 12) continue;
+      if (std::find(merges.begin(), merges.end(), merge) != merges.end() ||
+          merge.first.size() + merge.second.size() > 12)
+        continue;
       merges.push_back(merge);
       known.push_back(merge.first + merge.second);
     }
@@ -275,8 +285,10 @@ TEST_F(BytePairTokenizerTest, LikeThePlainDefinition) {
 TEST_F(BytePairTokenizerTest, AnyTextComesBack) {
   const auto tokenizer = open(hello_merges);
   RandomSequence random(5);
-  const std::vector<std::string> parts{
-      "hello", " ", "world", "\n", "'s", "é", "日", "🙂", "\u0301", "1", "²", "\u00a0", "\t", "!", std::string(1, '\0'), "\u0085", "Ġ"};
+  const std::vector<std::string> parts{"hello",  " ",      "world", "\n",     "'s",
+                                       "é",      "日",     "🙂",  "\u0301", "1",
+                                       "²",      "\u00a0", "\t",    "!",      std::string(1, '\0'),
+                                       "\u0085", "Ġ"};
   for (int i = 0; i < 500; ++i) {
     const std::string text = random_text(random, parts, 20);
     EXPECT_EQ(expect_streams(tokenizer, tokenizer.encode(text)), text);
@@ -329,7 +341,8 @@ TEST_F(BytePairTokenizerTest, AddedPieces) {
   EXPECT_EQ(tokenizer.encode("<r> \t <mask>  <r>"), (Ids{269, 268, ' ', ' ', 269}));
   EXPECT_EQ(tokenizer.encode("hello tool"), (Ids{259, ' ', 271}));
   EXPECT_EQ(tokenizer.find("<mask>"), 268);
-  EXPECT_EQ(tokenizer.decode(Ids{266, 258, 269, 271, 259, 268, 267}), "hell<r>toolhello");  // special ones stand for no text
+  EXPECT_EQ(tokenizer.decode(Ids{266, 258, 269, 271, 259, 268, 267}),
+            "hell<r>toolhello");  // special ones stand for no text
   RandomSequence random(6);
   const std::vector<std::string> parts{"<s>", ">", "<mask>", " ", "hello", "<r>", "\u3000", "é", "<"};
   for (int i = 0; i < 300; ++i) expect_streams(tokenizer, tokenizer.encode(random_text(random, parts, 12)));
@@ -348,10 +361,11 @@ TEST_F(BytePairTokenizerTest, WhiteSpaceBesideAddedPiecesIsNoToken) {
 TEST_F(BytePairTokenizerTest, DigitsByThree) {  // LLaMA 3's words: GPT-2's would join 3333
   const Merges merges{{"3", "3"}, {"33", "3"}, {"33", "33"}, {"7", "7"}, {"77", "7"}};
   auto json = tokenizer_json(merges);
-  json["pre_tokenizer"] = {{"type", "Sequence"},
-                           {"pretokenizers",
-                            {{{"type", "Split"}, {"pattern", {{"Regex", llama3_pattern}}}, {"behavior", "Isolated"}, {"invert", false}},
-                             {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}}}}};
+  json["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {{{"type", "Split"}, {"pattern", {{"Regex", llama3_pattern}}}, {"behavior", "Isolated"}, {"invert", false}},
+        {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}}}}};
   for (const bool pairs : {false, true})
     for (const bool whole : {false, true}) {
       json["model"]["merges"] = nlohmann::json::array();
@@ -381,7 +395,8 @@ TEST_F(BytePairTokenizerTest, NormalizedText) {
   json["normalizer"] = {{"type", "NFC"}};
   EXPECT_EQ(open_json(json).encode(decomposed + composed), (std::vector<Id>{256, 256}));
   json["normalizer"] = {{"type", "Sequence"}, {"normalizers", nlohmann::json::array({{{"type", "NFC"}}})}};
-  json["added_tokens"] = {added_token(257, "<" + decomposed, false, {{"normalized", true}}), added_token(258, ">" + decomposed, false)};
+  json["added_tokens"] = {added_token(257, "<" + decomposed, false, {{"normalized", true}}),
+                          added_token(258, ">" + decomposed, false)};
   const auto tokenizer = open_json(json);
   EXPECT_EQ(tokenizer.encode("<" + composed + "<" + decomposed), (std::vector<Id>{257, 257}));
   EXPECT_EQ(tokenizer.encode(">" + composed + ">" + decomposed), (std::vector<Id>{'>', 256, 258}));
@@ -403,9 +418,11 @@ TEST_F(BytePairTokenizerTest, WordsThatArePieces) {  // LLaMA 3's ignore_merges
 
 TEST_F(BytePairTokenizerTest, SplitsOfTheirOwn) {
   auto json = tokenizer_json(hello_merges);
-  const nlohmann::json level{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+  const nlohmann::json level{
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
   const auto split = [](const char* pattern) {
-    return nlohmann::json{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
+    return nlohmann::json{
+        {"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
   };
   json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {split(llama3_pattern), level}}};
   EXPECT_EQ(open_json(json).encode("hello world\n\n"), (std::vector<Id>{259, 264, 265}));
@@ -424,8 +441,11 @@ TEST_F(BytePairTokenizerTest, SplitsOfTheirOwn) {
 TEST_F(BytePairTokenizerTest, MarksAroundTheText) {
   auto json = tokenizer_json(hello_merges);
   json["added_tokens"] = {added_token(266, "<s>", true), added_token(267, "</s>", true)};
-  json["post_processor"] = {
-      {"type", "RobertaProcessing"}, {"cls", {"<s>", 266}}, {"sep", {"</s>", 267}}, {"trim_offsets", true}, {"add_prefix_space", false}};
+  json["post_processor"] = {{"type", "RobertaProcessing"},
+                            {"cls", {"<s>", 266}},
+                            {"sep", {"</s>", 267}},
+                            {"trim_offsets", true},
+                            {"add_prefix_space", false}};
   const auto roberta = open_json(json);
   EXPECT_EQ(roberta.encode("hello"), (std::vector<Id>{266, 259, 267}));
   EXPECT_EQ(roberta.encode(""), (std::vector<Id>{266, 267}));
@@ -433,13 +453,15 @@ TEST_F(BytePairTokenizerTest, MarksAroundTheText) {
   EXPECT_EQ(roberta.end(), 267);
   EXPECT_EQ(roberta.decode(std::vector<Id>{266, 259, 267}), "hello");
 
-  const nlohmann::json begin{{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}}, text{{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  const nlohmann::json begin{{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}},
+      text{{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
   const nlohmann::json marks{{"type", "TemplateProcessing"},
                              {"single", {begin, text}},
                              {"pair", {begin, text}},
                              {"special_tokens", {{"<s>", {{"id", "<s>"}, {"ids", {266}}, {"tokens", {"<s>"}}}}}}};
-  json["post_processor"] = {{"type", "Sequence"},
-                            {"processors", {{{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", false}}, marks}}};
+  json["post_processor"] = {
+      {"type", "Sequence"},
+      {"processors", {{{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", false}}, marks}}};
   const auto llama = open_json(json, {.end = "</s>"});
   EXPECT_EQ(llama.encode("hello<s>"), (std::vector<Id>{266, 259, 266}));
   EXPECT_EQ(llama.begin(), 266);

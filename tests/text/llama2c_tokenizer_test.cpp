@@ -45,7 +45,8 @@ std::vector<Id> plain_llama2c(const std::vector<ScoredPiece>& pieces, const std:
     std::size_t place = 0;
     Id merged = -1;
     for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
-      const Id id = lookup(pieces[static_cast<std::size_t>(ids[i])].text + pieces[static_cast<std::size_t>(ids[i + 1])].text);
+      const Id id =
+          lookup(pieces[static_cast<std::size_t>(ids[i])].text + pieces[static_cast<std::size_t>(ids[i + 1])].text);
       if (id == -1 || !(pieces[static_cast<std::size_t>(id)].score > best)) continue;
       best = pieces[static_cast<std::size_t>(id)].score, place = i, merged = id;
     }
@@ -74,8 +75,17 @@ class Llama2cTokenizerTest : public testing::Test {
 };
 
 TEST_F(Llama2cTokenizerTest, ByHand) {
-  const auto tokenizer = open(llama2c_pieces(
-      {{" ", -9}, {"a", -9}, {"b", -9}, {"c", -9}, {"ab", -2}, {"bc", -1}, {"abc", -3}, {" a", -4}, {"é", -9}, {"never", -9}, {"aa", -2}}));
+  const auto tokenizer = open(llama2c_pieces({{" ", -9},
+                                              {"a", -9},
+                                              {"b", -9},
+                                              {"c", -9},
+                                              {"ab", -2},
+                                              {"bc", -1},
+                                              {"abc", -3},
+                                              {" a", -4},
+                                              {"é", -9},
+                                              {"never", -9},
+                                              {"aa", -2}}));
   enum : Id { space = 259, a, b, c, ab, bc, abc, space_a, e_acute, never, aa };
   EXPECT_EQ(tokenizer.size(), 270);
   EXPECT_EQ(tokenizer.begin(), 1);
@@ -104,13 +114,14 @@ TEST_F(Llama2cTokenizerTest, ByHand) {
   EXPECT_EQ(tokenizer.piece(space_a, 1), "a");
   EXPECT_EQ(tokenizer.piece(space_a, a), " a");
   EXPECT_EQ(tokenizer.piece(0xe2 + 3, 1), "\xe2");
-  for (const Id none : {270, -1, 0x7fffffff}) EXPECT_EQ(expect_streams(tokenizer, {1, none, space_a, none, e_acute}), "aé");
+  for (const Id none : {270, -1, 0x7fffffff})
+    EXPECT_EQ(expect_streams(tokenizer, {1, none, space_a, none, e_acute}), "aé");
 }
 
 TEST_F(Llama2cTokenizerTest, WhatIsNeverMerged) {
   const float infinity = std::numeric_limits<float>::infinity();
-  const auto tokenizer =
-      open(llama2c_pieces({{" ", 0}, {"a", 0}, {"b", 0}, {"ab", -1e10f}, {"ba", -infinity}, {"aa", infinity}, {"bb", -9e9f}, {"aa", 0}}));
+  const auto tokenizer = open(llama2c_pieces(
+      {{" ", 0}, {"a", 0}, {"b", 0}, {"ab", -1e10f}, {"ba", -infinity}, {"aa", infinity}, {"bb", -9e9f}, {"aa", 0}}));
   EXPECT_EQ(tokenizer.encode("abab"), (std::vector<Id>{1, 259, 260, 261, 260, 261}));
   EXPECT_EQ(tokenizer.encode("bbaa"), (std::vector<Id>{1, 259, 265, 264}));  // the first of equal pieces
 }
@@ -118,7 +129,8 @@ TEST_F(Llama2cTokenizerTest, WhatIsNeverMerged) {
 TEST_F(Llama2cTokenizerTest, WithoutAPieceForTheSpace) {
   const auto tokenizer = open(llama2c_pieces({{"a", 0}}));
   EXPECT_EQ(tokenizer.encode("a"), (std::vector<Id>{1, ' ' + 3, 259}));
-  EXPECT_EQ(tokenizer.decode(tokenizer.encode("a")), " a");  // as there: it is a byte, not a piece that begins with a space
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("a")),
+            " a");  // as there: it is a byte, not a piece that begins with a space
 }
 
 TEST_F(Llama2cTokenizerTest, LikeThePlainDefinition) {
@@ -132,7 +144,8 @@ TEST_F(Llama2cTokenizerTest, LikeThePlainDefinition) {
     for (int i = 0; i < 60; ++i) {  // few scores: many equals; pieces that cannot be reached, pieces twice
       std::string text = random_text(random, letters, 4);
       if (vocabulary % 2 == 1 && random.below(2) > 0) text = (pieces.empty() ? "a" : pieces.back().text) + text;
-      if (!text.empty() && text.size() <= 12) pieces.push_back({text, -static_cast<float>(random.below(vocabulary < 30 ? 4 : 1000))});
+      if (!text.empty() && text.size() <= 12)
+        pieces.push_back({text, -static_cast<float>(random.below(vocabulary < 30 ? 4 : 1000))});
     }
     const std::vector<ScoredPiece> all = llama2c_pieces(pieces);
     const auto tokenizer = open(all);
@@ -149,7 +162,8 @@ TEST_F(Llama2cTokenizerTest, LikeThePlainDefinition) {
 }
 
 TEST_F(Llama2cTokenizerTest, LongTexts) {  // a quadratic loop would take minutes
-  const auto tokenizer = open(llama2c_pieces({{" ", 0}, {"a", 0}, {"b", 0}, {"aa", -1}, {"aaaa", -2}, {"ab", -3}, {"aaaab", -4}}));
+  const auto tokenizer =
+      open(llama2c_pieces({{" ", 0}, {"a", 0}, {"b", 0}, {"aa", -1}, {"aaaa", -2}, {"ab", -3}, {"aaaab", -4}}));
   std::vector<Id> ids{1, 259};
   ids.resize(2 + 100'000, 263);
   EXPECT_EQ(tokenizer.encode(std::string(400'000, 'a')), ids);
@@ -171,7 +185,8 @@ TEST_F(Llama2cTokenizerTest, EncodesAsTheReference) {
   }
   for (const auto& one : golden.at("greedy"))
     EXPECT_EQ(expect_streams(tokenizer, one.at("ids").get<std::vector<Id>>()), one.at("text").get<std::string>());
-  for (const std::string text : {"Zoë's naïve café — “quoted” 日本語 🙂", "  two  spaces \n\ttabs", "<0x41><s>"})
+  for (const std::string text :
+       {"Zoë's naïve café — “quoted” 日本語 🙂", "  two  spaces \n\ttabs", "<0x41><s>"})
     EXPECT_EQ(expect_streams(tokenizer, tokenizer.encode(text)), text);
 }
 
@@ -192,7 +207,8 @@ TEST_F(Llama2cTokenizerTest, BrokenFiles) {
       {good.substr(0, good.size() - 3), "within the length of piece 260"},
       {good.substr(0, good.size() - 7), "within the score of piece 260"},
       {good + '\0', "within the score of piece 261"},
-      {with_last(bytes_of(1.0f) + bytes_of(-1)), "piece 259 would be 4294967295 bytes long, not from 1 to the 7 of the longest"},
+      {with_last(bytes_of(1.0f) + bytes_of(-1)),
+       "piece 259 would be 4294967295 bytes long, not from 1 to the 7 of the longest"},
       {with_last(bytes_of(1.0f) + bytes_of(8) + "12345678"), "piece 259 would be 8 bytes long, not from 1 to the 7"},
       {with_last(bytes_of(1.0f) + bytes_of(0)), "piece 259 would be 0 bytes long"},
       {with_last(bytes_of(NAN) + bytes_of(1) + "a"), "the score of piece 259 is not a number"},
@@ -204,7 +220,8 @@ TEST_F(Llama2cTokenizerTest, BrokenFiles) {
   expect_contains(error_of([&] { Llama2cTokenizer(folder / "none"); }), "none: there is no such file");
   expect_contains(error_of([&] { Llama2cTokenizer(folder / ""); }), "there is no such file");  // a folder
   for (std::size_t size = 0; size < good.size(); size += 3)
-    if (size != good.size() - 10 && size != good.size() - 19) refusal(good.substr(0, size));  // whole files of fewer pieces
+    if (size != good.size() - 10 && size != good.size() - 19)
+      refusal(good.substr(0, size));  // whole files of fewer pieces
 }
 
 TEST_F(Llama2cTokenizerTest, AnyChangeOfAByte) {

@@ -58,11 +58,14 @@ TEST_F(LoadTokenizerTest, BytePairs) {
     EXPECT_EQ(tokenizer->end(), 258);
   }
   replace_file(folder / "tokenizer_config.json", R"({"eos_token":"</s>"})");
-  expect_contains(error_of([&] { load_tokenizer(folder / ""); }), "tokenizer.json: the end piece \"</s>\" is not in the vocabulary");
+  expect_contains(error_of([&] { load_tokenizer(folder / ""); }),
+                  "tokenizer.json: the end piece \"</s>\" is not in the vocabulary");
   replace_file(folder / "tokenizer_config.json", R"({"eos_token":7})");
-  expect_contains(error_of([&] { load_tokenizer(folder / ""); }), "tokenizer_config.json: eos_token.content is null: it must be a string");
+  expect_contains(error_of([&] { load_tokenizer(folder / ""); }),
+                  "tokenizer_config.json: eos_token.content is null: it must be a string");
   replace_file(folder / "tokenizer_config.json", "[");
-  expect_contains(error_of([&] { load_tokenizer(folder / ""); }), "tokenizer_config.json: the file is not valid JSON at byte 2");
+  expect_contains(error_of([&] { load_tokenizer(folder / ""); }),
+                  "tokenizer_config.json: the file is not valid JSON at byte 2");
 }
 #endif
 
@@ -71,9 +74,11 @@ TEST_F(LoadTokenizerTest, BytePairs) {
 class VocabularyAndMergesTest : public LoadTokenizerTest {
  protected:
   using Ids = std::vector<Id>;
-  const std::vector<std::string> others{"config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"};
+  const std::vector<std::string> others{"config.json", "tokenizer_config.json", "special_tokens_map.json",
+                                        "added_tokens.json"};
 
-  std::unique_ptr<Tokenizer> load(const std::map<std::string, std::string>& files, const std::vector<std::string>& more = {"<|endoftext|>"},
+  std::unique_ptr<Tokenizer> load(const std::map<std::string, std::string>& files,
+                                  const std::vector<std::string>& more = {"<|endoftext|>"},
                                   const Merges& merges = {{"a", "b"}}) {
     for (const std::string& name : others) std::filesystem::remove(folder / name.c_str());
     replace_file(folder / "vocab.json", byte_vocabulary(merges, more).dump());
@@ -97,7 +102,8 @@ TEST_F(VocabularyAndMergesTest, WithoutOtherFilesEverythingIsLetters) {
 TEST_F(VocabularyAndMergesTest, AddedPiecesOfEachFile) {
   const std::string gpt2 = R"({"model_type":"gpt2"})";
   const auto token = [](const char* text, bool special) {
-    return std::string(R"({"content":")") + text + R"(","lstrip":false,"normalized":false,"rstrip":false,"single_word":false,"special":)" +
+    return std::string(R"({"content":")") + text +
+           R"(","lstrip":false,"normalized":false,"rstrip":false,"single_word":false,"special":)" +
            (special ? "true}" : "false}");
   };
   const std::string decoder = R"({"added_tokens_decoder":{"257":)" + token("<|endoftext|>", true) + R"(,"258":)" +
@@ -108,12 +114,15 @@ TEST_F(VocabularyAndMergesTest, AddedPiecesOfEachFile) {
   };
   const Case cases[] = {
       {{{"tokenizer_config.json", decoder}}, "<t>"},
-      {{{"special_tokens_map.json", R"({"bos_token":"<|endoftext|>","additional_special_tokens":["<|im_start|>","<t>"]})"}}, ""},
+      {{{"special_tokens_map.json",
+         R"({"bos_token":"<|endoftext|>","additional_special_tokens":["<|im_start|>","<t>"]})"}},
+       ""},
       {{{"added_tokens.json", R"({"<t>":259,"<|im_start|>":258})"}}, "<|im_start|><t>"},
       {{{"tokenizer_config.json",
          R"({"pad_token":{"__type":"AddedToken","content":"<|im_start|>"},"extra_special_tokens":{"x_token":"<t>"}})"}},
        ""},
-      {{{"tokenizer_config.json", decoder}, {"special_tokens_map.json", R"({"pad_token":"[PAD]"})"}}, "<t>"},  // all are listed
+      {{{"tokenizer_config.json", decoder}, {"special_tokens_map.json", R"({"pad_token":"[PAD]"})"}},
+       "<t>"},  // all are listed
   };
   for (const auto& [files, decoded] : cases) {
     auto all = files;
@@ -134,36 +143,45 @@ TEST_F(VocabularyAndMergesTest, AddedPiecesOfEachFile) {
   EXPECT_EQ(known->encode("<t> <t>"), bytes("<t> <t>"));
   EXPECT_EQ(load({{"config.json", gpt2}, {"tokenizer_config.json", R"({"eos_token":null})"}})->end(), std::nullopt);
 
-  const auto refusal = [&](const std::string& name, const std::string& text) { return error_of([&] { load({{name, text}}); }); };
-  expect_contains(refusal("tokenizer_config.json", R"({"added_tokens_decoder":{"x":{"content":"a"}}})"), "its key must be an id");
+  const auto refusal = [&](const std::string& name, const std::string& text) {
+    return error_of([&] { load({{name, text}}); });
+  };
+  expect_contains(refusal("tokenizer_config.json", R"({"added_tokens_decoder":{"x":{"content":"a"}}})"),
+                  "its key must be an id");
   // Ids that are another's, or disagree with the vocabulary: transformers counts on, and believes the vocabulary.
-  const auto taken =
-      load({{"tokenizer_config.json", R"({"added_tokens_decoder":{"5":{"content":"<t>"},"7":{"content":"<|endoftext|>"}}})"}});
+  const auto taken = load({{"tokenizer_config.json",
+                            R"({"added_tokens_decoder":{"5":{"content":"<t>"},"7":{"content":"<|endoftext|>"}}})"}});
   EXPECT_EQ(taken->encode("<|endoftext|><t>"), (Ids{257, 258}));
-  expect_contains(refusal("added_tokens.json", R"({"<t>":-1})"), "added_tokens.json: \"<t>\" is -1: it must be a whole number");
+  expect_contains(refusal("added_tokens.json", R"({"<t>":-1})"),
+                  "added_tokens.json: \"<t>\" is -1: it must be a whole number");
   expect_contains(refusal("tokenizer_config.json", R"({"added_tokens_decoder":{"2147483647":{"content":"<t>"}}})"),
                   "has the id 2147483647");
-  expect_contains(refusal("tokenizer_config.json", R"({"added_tokens_decoder":{"2147483646":{"content":"<t>"}},"pad_token":"<p>"})"),
+  expect_contains(refusal("tokenizer_config.json",
+                          R"({"added_tokens_decoder":{"2147483646":{"content":"<t>"}},"pad_token":"<p>"})"),
                   "\"<p>\" has the id 2147483647");
   expect_contains(refusal("tokenizer_config.json", R"({"extra_ids":10001})"), "extra_ids is 10001: there are too many");
   expect_contains(refusal("added_tokens.json", R"({"":300})"), "it must not be empty");
-  expect_contains(refusal("special_tokens_map.json", R"({"pad_token":{"content":"x","single_word":true}})"), "words around it");
-  expect_contains(refusal("tokenizer_config.json", R"({"bos_token":"<s>"})"), "the begin piece \"<s>\" is not in the vocabulary");
+  expect_contains(refusal("special_tokens_map.json", R"({"pad_token":{"content":"x","single_word":true}})"),
+                  "words around it");
+  expect_contains(refusal("tokenizer_config.json", R"({"bos_token":"<s>"})"),
+                  "the begin piece \"<s>\" is not in the vocabulary");
 }
 
 TEST_F(VocabularyAndMergesTest, MarksAroundATextAsTheFilesSay) {
   const std::string gpt2 = R"({"model_type":"gpt2"})";
   const auto begin =
-      load({{"config.json", gpt2}, {"tokenizer_config.json", R"({"add_bos_token":true,"bos_token":"<|endoftext|>","pad_token":"[PAD]"})"}});
+      load({{"config.json", gpt2},
+            {"tokenizer_config.json", R"({"add_bos_token":true,"bos_token":"<|endoftext|>","pad_token":"[PAD]"})"}});
   EXPECT_EQ(begin->encode("ab<|endoftext|>"), (Ids{257, 256, 257}));
   EXPECT_EQ(begin->size(), 259);
   EXPECT_EQ(begin->find("[PAD]"), 258);
-  const auto opt =
-      load({{"config.json", R"({"model_type":"opt"})"}, {"tokenizer_config.json", R"({"add_bos_token":true,"add_eos_token":true})"}});
+  const auto opt = load({{"config.json", R"({"model_type":"opt"})"},
+                         {"tokenizer_config.json", R"({"add_bos_token":true,"add_eos_token":true})"}});
   EXPECT_EQ(opt->encode("ab"), (Ids{257, 256, 257}));
   const auto roberta = load({{"config.json", R"({"model_type":"bart"})"}}, {"<s>", "</s>", "<mask>"});
   EXPECT_EQ(roberta->encode("ab<mask>"), (Ids{257, 256, 259, 258}));
-  EXPECT_EQ(load({{"tokenizer_config.json", R"({"add_prefix_space":true,"tokenizer_class":"GPT2TokenizerFast"})"}})->encode("ab"),
+  EXPECT_EQ(load({{"tokenizer_config.json", R"({"add_prefix_space":true,"tokenizer_class":"GPT2TokenizerFast"})"}})
+                ->encode("ab"),
             (Ids{' ', 256}));
 }
 
@@ -171,17 +189,21 @@ TEST_F(VocabularyAndMergesTest, WordsOfTheClass) {
   const Merges merges{{"'", "S"}, {"1", "2"}, {"Ã", "©"}};
   const std::string text = "IT'S 12 e\u0301";
   const Ids gpt2{'I', 'T', '\'', 'S', ' ', 257, ' ', 'e', 0xcc, 0x81}, qwen{'I', 'T', 256, ' ', '1', '2', ' ', 258};
-  const std::pair<std::string, Ids> cases[] = {{R"({"model_type":"gpt2"})", gpt2},
-                                               {R"({"model_type":"some_other"})", gpt2},
-                                               {R"({"model_type":"qwen2"})", qwen},
-                                               {R"({"model_type":"qwen3_moe"})", qwen},
-                                               {R"({"model_type":"qwen3_5"})", qwen},
-                                               {R"({"model_type":"x","tokenizer_class":"Qwen2Tokenizer"})", qwen},
-                                               {R"({"model_type":"gpt_neox"})", {'I', 'T', '\'', 'S', ' ', 257, ' ', 258}},
-                                               {R"({"model_type":"cohere"})", {'I', 'T', '\'', 'S', ' ', '1', '2', ' ', 258}}};
-  for (const auto& [config, ids] : cases) EXPECT_EQ(load({{"config.json", config}}, {}, merges)->encode(text), ids) << config;
+  const std::pair<std::string, Ids> cases[] = {
+      {R"({"model_type":"gpt2"})", gpt2},
+      {R"({"model_type":"some_other"})", gpt2},
+      {R"({"model_type":"qwen2"})", qwen},
+      {R"({"model_type":"qwen3_moe"})", qwen},
+      {R"({"model_type":"qwen3_5"})", qwen},
+      {R"({"model_type":"x","tokenizer_class":"Qwen2Tokenizer"})", qwen},
+      {R"({"model_type":"gpt_neox"})", {'I', 'T', '\'', 'S', ' ', 257, ' ', 258}},
+      {R"({"model_type":"cohere"})", {'I', 'T', '\'', 'S', ' ', '1', '2', ' ', 258}}};
+  for (const auto& [config, ids] : cases)
+    EXPECT_EQ(load({{"config.json", config}}, {}, merges)->encode(text), ids) << config;
   for (const char* const name : {"Qwen2Tokenizer", "Qwen2TokenizerFast"})
-    EXPECT_EQ(load({{"tokenizer_config.json", std::string(R"({"tokenizer_class":")") + name + "\"}"}}, {}, merges)->encode(text), qwen);
+    EXPECT_EQ(load({{"tokenizer_config.json", std::string(R"({"tokenizer_class":")") + name + "\"}"}}, {}, merges)
+                  ->encode(text),
+              qwen);
   expect_contains(error_of([&] {
                     load({{"tokenizer_config.json", R"({"tokenizer_class":"CLIPTokenizer"})"}});
                   }),
@@ -226,7 +248,8 @@ std::string model_bytes(const std::vector<ModelPiece>& pieces, bool byte_pairs, 
   std::string model;
   for (const auto& [piece, score, type] : pieces)
     model += text(1, text(1, piece) + "\x15" + bytes_of(score) + number(3, static_cast<std::uint64_t>(type)));
-  return model + text(2, number(3, byte_pairs ? 2 : 1) + number(35, byte_pairs)) + text(3, text(1, "identity") + number(4, strips));
+  return model + text(2, number(3, byte_pairs ? 2 : 1) + number(35, byte_pairs)) +
+         text(3, text(1, "identity") + number(4, strips));
 }
 
 class LoadSentencePieceTest : public LoadTokenizerTest {
@@ -234,12 +257,14 @@ class LoadSentencePieceTest : public LoadTokenizerTest {
   using Ids = std::vector<Id>;
 
   void SetUp() override {  // LLaMA 2's, with 259 ▁a, 260 ▁b, 261 ▁, 262 a, 263 b
-    std::vector<ModelPiece> pieces{{"<unk>", 0, PieceType::unknown}, {"<s>", 0, PieceType::control}, {"</s>", 0, PieceType::control}};
+    std::vector<ModelPiece> pieces{
+        {"<unk>", 0, PieceType::unknown}, {"<s>", 0, PieceType::control}, {"</s>", 0, PieceType::control}};
     for (int byte = 0; byte < 256; ++byte) {
       const char* const digits = "0123456789ABCDEF";
       pieces.push_back({std::string("<0x") + digits[byte / 16] + digits[byte % 16] + ">", 0, PieceType::byte});
     }
-    for (const char* const piece : {"▁a", "▁b", "▁", "a", "b"}) pieces.push_back({piece, 258.0f - static_cast<float>(pieces.size())});
+    for (const char* const piece : {"▁a", "▁b", "▁", "a", "b"})
+      pieces.push_back({piece, 258.0f - static_cast<float>(pieces.size())});
     llama = model_bytes(pieces, true, false);
   }
   void config(const std::string& text) { replace_file(folder / "tokenizer_config.json", text); }
@@ -264,7 +289,8 @@ TEST_F(LoadSentencePieceTest, MarksOfTokenizerConfig) {
     EXPECT_EQ(load_tokenizer(folder / name)->encode("a b"), (Ids{259, 260}));
   }
   config(R"({"bos_token":"<begin>"})");
-  expect_contains(error_of([&] { load_tokenizer(folder / ""); }), "tokenizer.model: the begin piece \"<begin>\" is not in the vocabulary");
+  expect_contains(error_of([&] { load_tokenizer(folder / ""); }),
+                  "tokenizer.model: the begin piece \"<begin>\" is not in the vocabulary");
 }
 
 TEST_F(LoadSentencePieceTest, TheModelOfAFolderWhoseTokenizerJsonIsNotUnderstood) {
@@ -326,13 +352,16 @@ TEST_F(LoadSentencePieceTest, SentinelsOfT5) {
   replace_file(folder / "config.json", R"({"model_type":"t5","vocab_size":117})");
   EXPECT_EQ(load_tokenizer(folder / "")->encode("a<extra_id_0>b"), (Ids{3, 116, 4}));
   config(R"({"tokenizer_class":"T5Tokenizer","extra_ids":2,"eos_token":"</s>"})");  // transformers puts the end itself
-  EXPECT_EQ(load_tokenizer(folder / "")->encode("a <extra_id_0> b<extra_id_2>"), (Ids{3, 18, 4, 2, 1}));  // no such sentinel
+  EXPECT_EQ(load_tokenizer(folder / "")->encode("a <extra_id_0> b<extra_id_2>"),
+            (Ids{3, 18, 4, 2, 1}));  // no such sentinel
   EXPECT_EQ(load_tokenizer(folder / "")->encode("a <extra_id_0> b"), (Ids{3, 18, 4, 1}));
   EXPECT_EQ(load_tokenizer(folder / "")->size(), 19);
-  config(R"({"tokenizer_class":"T5Tokenizer","added_tokens_decoder":{"50":{"content":"<extra_id_0>","special":true}}})");
+  config(
+      R"({"tokenizer_class":"T5Tokenizer","added_tokens_decoder":{"50":{"content":"<extra_id_0>","special":true}}})");
   EXPECT_EQ(load_tokenizer(folder / "")->encode("a <extra_id_0> b"), (Ids{3, 50, 4, 1}));
   config(R"({"tokenizer_class":"PegasusTokenizer"})");
-  expect_contains(error_of([&] { load_tokenizer(folder / ""); }), "spiece.model: the pieces of a PegasusTokenizer have other ids");
+  expect_contains(error_of([&] { load_tokenizer(folder / ""); }),
+                  "spiece.model: the pieces of a PegasusTokenizer have other ids");
 }
 
 TEST_F(LoadSentencePieceTest, MarianNumbersItsPiecesItself) {
@@ -345,7 +374,8 @@ TEST_F(LoadSentencePieceTest, MarianNumbersItsPiecesItself) {
                                                    {"▁no", -1}},
                                                   false, true));
   expect_contains(error_of([&] { load_tokenizer(folder / ""); }), "vocab.json: there is no such file");
-  replace_file(folder / "vocab.json", R"({"</s>":0,"<unk>":1,"▁mi":2,"▁amor":3,"<pad>":4,">>fr<<":5,"▁my":6,"▁Hola":7})");
+  replace_file(folder / "vocab.json",
+               R"({"</s>":0,"<unk>":1,"▁mi":2,"▁amor":3,"<pad>":4,">>fr<<":5,"▁my":6,"▁Hola":7})");
   const auto tokenizer = load_tokenizer(folder / "");
   EXPECT_EQ(tokenizer->encode("Hola mi amor"), (Ids{7, 2, 3, 0}));
   EXPECT_EQ(tokenizer->encode(">>fr<< Hola no"), (Ids{5, 7, 1, 0}));
@@ -368,14 +398,16 @@ TEST_F(VocabularyAndMergesTest, AnyChangeOfAByteBesideTheVocabulary) {  // is an
       {"config.json", R"({"model_type":"qwen3","tokenizer_class":"GPT2Tokenizer"})"},
       {"tokenizer_config.json",
        R"({"tokenizer_class":"Qwen2Tokenizer","add_bos_token":true,"bos_token":"<s>","extra_ids":9,"pad_token":null})"},
-      {"special_tokens_map.json", R"({"unk_token":{"content":"<u>","lstrip":true},"eos_token":"","extra_special_tokens":["<e>"]})"},
+      {"special_tokens_map.json",
+       R"({"unk_token":{"content":"<u>","lstrip":true},"eos_token":"","extra_special_tokens":["<e>"]})"},
       {"added_tokens.json", R"({"<t>":258,"<s>":257})"}};
   RandomSequence random(12);
   const std::string likely = "\"\\{}[]:,0-9.eanul tfr\xc3\xff ";
   int valid = 0;
   for (auto& [name, text] : files)
     for (std::size_t at = 0; at < text.size(); ++at) {
-      const char original = std::exchange(text[at], likely[static_cast<std::size_t>(random.below(static_cast<Index>(likely.size())))]);
+      const char original =
+          std::exchange(text[at], likely[static_cast<std::size_t>(random.below(static_cast<Index>(likely.size())))]);
       try {
         const auto tokenizer = load(files, {});
         expect_streams(*tokenizer, tokenizer->encode("ab <t><u>"));

@@ -58,16 +58,20 @@ const std::string& trained_model(const std::string& kind) {
       {"bpe", "--model_type=bpe --vocab_size=80"},
       // as LLaMA's: bytes for what is unknown, white space kept
       {"llama",
-       "--model_type=bpe --vocab_size=360 --byte_fallback=true --normalization_rule_name=identity --remove_extra_whitespaces=false"},
+       "--model_type=bpe --vocab_size=360 --byte_fallback=true --normalization_rule_name=identity "
+       "--remove_extra_whitespaces=false"},
       {"bare",
-       "--model_type=bpe --vocab_size=360 --byte_fallback=true --add_dummy_prefix=false --remove_extra_whitespaces=false --bos_id=-1 "
+       "--model_type=bpe --vocab_size=360 --byte_fallback=true --add_dummy_prefix=false "
+       "--remove_extra_whitespaces=false --bos_id=-1 "
        "--eos_id=-1"},
       {"t5",
-       "--model_type=unigram --vocab_size=60 --pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1 --user_defined_symbols=<x>,▁<y> "
+       "--model_type=unigram --vocab_size=60 --pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1 "
+       "--user_defined_symbols=<x>,▁<y> "
        "--unk_surface=??"},
       // as Mistral's: the first piece that begins with a space has two
       {"spaces",
-       "--model_type=bpe --vocab_size=360 --byte_fallback=true --normalization_rule_name=identity --remove_extra_whitespaces=false "
+       "--model_type=bpe --vocab_size=360 --byte_fallback=true --normalization_rule_name=identity "
+       "--remove_extra_whitespaces=false "
        "--allow_whitespace_only_pieces=true"},
       {"bare_spaces",
        "--model_type=unigram --vocab_size=80 --normalization_rule_name=identity --remove_extra_whitespaces=false "
@@ -94,8 +98,9 @@ class SentencePieceTokenizerTest : public testing::Test {
 };
 
 TEST_F(SentencePieceTokenizerTest, IsTheLibrary) {
-  const std::vector<std::string> texts{
-      "", " ", "the cat sat.", "cat", " cats  came ", "naïve café", "the\tmat", "xyz 🙂 日本", "<x> the <y>", "ﬁ Ⅷ", "\n"};
+  const std::vector<std::string> texts{"",           " ",        "the cat sat.",    "cat",         " cats  came ",
+                                       "naïve café", "the\tmat", "xyz 🙂 日本", "<x> the <y>", "ﬁ Ⅷ",
+                                       "\n"};
   RandomSequence random(9);
   const std::vector<std::string> parts{"the", " ", "cat", "s", "é", "🙂", ".", "▁", "q", "    "};
   for (const char* const kind : model_kinds) {
@@ -128,7 +133,8 @@ TEST_F(SentencePieceTokenizerTest, AnyIds) {  // never in a row in a text: space
       std::vector<Id> ids = random_ids(random, static_cast<Id>(some.size()), 6);
       for (Id& id : ids) id = some[static_cast<std::size_t>(id)];
       for (Index j = random.below(4); j > 0; --j)
-        ids.insert(ids.begin() + static_cast<std::ptrdiff_t>(random.below(random.below(static_cast<Index>(ids.size()) + 1) + 1)),
+        ids.insert(ids.begin() +
+                       static_cast<std::ptrdiff_t>(random.below(random.below(static_cast<Index>(ids.size()) + 1) + 1)),
                    marks[static_cast<std::size_t>(random.below(static_cast<Index>(marks.size())))]);
       ASSERT_EQ(expect_streams(tokenizer, ids), library.DecodeIds(ids)) << testing::PrintToString(ids);
       expect_streams(tokenizer, random_ids(random, tokenizer.size(), 20));
@@ -175,18 +181,23 @@ TEST_F(SentencePieceTokenizerTest, AddedPieces) {
   EXPECT_NE(plain.piece(bare[the.size() + 1], the[0]).front(), ' ');
   EXPECT_EQ(expect_streams(once, bare), "the<x>cat");
   EXPECT_EQ(expect_streams(once, once.encode("the<x> cat<m><n> the")), "the<x> cat<n> the");
-  EXPECT_EQ(once.encode(std::string("\xa0<m>\xff")),
-            joined({plain.encode("\xa0"), {size + 1, *plain.find("<0xEF>"), *plain.find("<0xBF>"), *plain.find("<0xBD>")}}));
+  EXPECT_EQ(
+      once.encode(std::string("\xa0<m>\xff")),
+      joined({plain.encode("\xa0"), {size + 1, *plain.find("<0xEF>"), *plain.find("<0xBF>"), *plain.find("<0xBD>")}}));
   // Several spaces are one in this model, also behind an added piece; the one that is left is not lost.
   const auto unigram = open("unigram", {.added = added, .prefix_once = true});
-  EXPECT_EQ(unigram.encode("the<x>   cat"), joined({unigram.encode("the"), {unigram.find("<x>").value()}, unigram.encode("cat")}));
+  EXPECT_EQ(unigram.encode("the<x>   cat"),
+            joined({unigram.encode("the"), {unigram.find("<x>").value()}, unigram.encode("cat")}));
   // The model knows better which id a piece of its own has; but an unused one may get another name.
-  const auto renamed = open("llama", {.added = {{.text = "<s>", .id = 7}, {.text = "<tool>", .id = 300}, {.text = "<new>", .id = 300}}});
+  const auto renamed =
+      open("llama", {.added = {{.text = "<s>", .id = 7}, {.text = "<tool>", .id = 300}, {.text = "<new>", .id = 300}}});
   EXPECT_EQ(renamed.encode("<s><tool><new>"), (std::vector<Id>{1, 300, size}));
   EXPECT_EQ(expect_streams(renamed, {1, 300, size}), "<s><tool><new>");
   expect_contains(error_of([&] { open("llama", {.added = {{.text = ""}}}); }), "an added piece is empty");
-  expect_contains(error_of([&] { open("llama", {.added = {{.text = "x y", .id = -1}}}); }), "the piece \"x y\" has the id -1");
-  expect_contains(error_of([&] { open("llama", {.end_piece = "<end>"}); }), "the end piece \"<end>\" is not in the vocabulary");
+  expect_contains(error_of([&] { open("llama", {.added = {{.text = "x y", .id = -1}}}); }),
+                  "the piece \"x y\" has the id -1");
+  expect_contains(error_of([&] { open("llama", {.end_piece = "<end>"}); }),
+                  "the end piece \"<end>\" is not in the vocabulary");
 }
 
 TEST_F(SentencePieceTokenizerTest, TextsComeBack) {
@@ -218,7 +229,8 @@ TEST_F(SentencePieceTokenizerTest, Marks) {
   EXPECT_EQ(plain.piece(*plain.find("▁the")), "the");
   EXPECT_EQ(plain.piece(*plain.find("▁the"), *plain.begin()), "the");
   EXPECT_EQ(plain.piece(*plain.find("▁the"), *plain.find("▁the")), " the");
-  expect_contains(error_of([&] { open("bare", {.begin = true}); }), path.string() + ": the model has no piece that marks the begin");
+  expect_contains(error_of([&] { open("bare", {.begin = true}); }),
+                  path.string() + ": the model has no piece that marks the begin");
   expect_contains(error_of([&] { open("bare", {.end = true}); }), "the model has no piece that marks the end");
 }
 
@@ -229,7 +241,8 @@ TEST_F(SentencePieceTokenizerTest, BrokenFilesAndIds) {
   EXPECT_EQ(expect_streams(tokenizer, ids), "the cat");
   for (const std::string bytes : {"", "no model", "\x0a\xff\xff\xff\xff\x7f", "{}"}) {
     replace_file(path, bytes);
-    expect_contains(error_of([&] { SentencePieceTokenizer{path}; }), "[tokenizer] " + path.string() + ": this is no SentencePiece model: ");
+    expect_contains(error_of([&] { SentencePieceTokenizer{path}; }),
+                    "[tokenizer] " + path.string() + ": this is no SentencePiece model: ");
   }
   expect_contains(error_of([&] { SentencePieceTokenizer(folder / "none"); }), "none: there is no such file");
   expect_contains(error_of([&] { SentencePieceTokenizer(folder / ""); }), "there is no such file");

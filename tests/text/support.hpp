@@ -58,7 +58,8 @@ inline std::string expect_streams(const Tokenizer& tokenizer, const std::vector<
   return all;
 }
 
-/// A new file in the place of the old one: some file systems wait for the disk when a file is cut to nothing and written again.
+/// A new file in the place of the old one: some file systems wait for the disk when a file is cut to nothing and
+/// written again.
 inline void replace_file(const std::filesystem::path& path, const std::string& bytes) {
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
@@ -86,7 +87,8 @@ struct ScoredPiece {
 };
 inline std::string llama2c_bytes(const std::vector<ScoredPiece>& pieces, std::uint32_t longest) {
   std::string bytes = bytes_of(longest);
-  for (const auto& [text, score] : pieces) bytes += bytes_of(score) + bytes_of(static_cast<std::uint32_t>(text.size())) + text;
+  for (const auto& [text, score] : pieces)
+    bytes += bytes_of(score) + bytes_of(static_cast<std::uint32_t>(text.size())) + text;
   return bytes;
 }
 

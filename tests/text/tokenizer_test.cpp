@@ -78,10 +78,12 @@ TEST(TextStreamTest, ReplacesAsUnicodeRecommends) {
       {"\xf4\x91\x92\x93\xff\x41\x80\xbf\x42", times(5) + "A" + times(2) + "B"},
       {"\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41", times(4) + "A"},
       {"\xf4\x8f\xbf\xbf\xf0\x90\x80\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf\xe0\xa0\x80\xc2\x80\x7f",
-       "\xf4\x8f\xbf\xbf\xf0\x90\x80\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf\xe0\xa0\x80\xc2\x80\x7f"},  // the ends of the ranges
+       "\xf4\x8f\xbf\xbf\xf0\x90\x80\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf\xe0\xa0\x80\xc2\x80\x7f"},  // the ends of
+                                                                                                         // the ranges
       {std::string("\0a\0", 3), std::string("\0a\0", 3)},
   };
-  for (const auto& [bytes, text] : cases) EXPECT_EQ(expect_streams(bytes_tokenizer, bytes_tokenizer.encode(bytes)), text);
+  for (const auto& [bytes, text] : cases)
+    EXPECT_EQ(expect_streams(bytes_tokenizer, bytes_tokenizer.encode(bytes)), text);
 }
 
 TEST(TextStreamTest, AnyBytes) {
@@ -114,9 +116,9 @@ TEST(TextStreamTest, EveryCharacterAsUtf8) {
 }
 
 TEST(ByteAlphabetTest, IsThatOfGpt2) {
-  const std::pair<int, const char*> known[] = {{' ', "Ġ"},  {'\n', "Ċ"}, {'\t', "ĉ"}, {'\r', "č"}, {0, "Ā"},    {'!', "!"},
-                                               {'~', "~"},  {0x7f, "ġ"}, {0x80, "Ģ"}, {0x99, "Ļ"}, {0xa0, "ł"}, {0xa1, "¡"},
-                                               {0xac, "¬"}, {0xad, "Ń"}, {0xae, "®"}, {0xff, "ÿ"}};
+  const std::pair<int, const char*> known[] = {
+      {' ', "Ġ"},  {'\n', "Ċ"}, {'\t', "ĉ"}, {'\r', "č"}, {0, "Ā"},    {'!', "!"},  {'~', "~"},  {0x7f, "ġ"},
+      {0x80, "Ģ"}, {0x99, "Ļ"}, {0xa0, "ł"}, {0xa1, "¡"}, {0xac, "¬"}, {0xad, "Ń"}, {0xae, "®"}, {0xff, "ÿ"}};
   const auto one = [](int byte) { return std::string(1, static_cast<char>(static_cast<unsigned char>(byte))); };
   for (const auto& [byte, character] : known) EXPECT_EQ(to_byte_characters(one(byte)), character);
   EXPECT_EQ(to_byte_characters("’ é"), "âĢĻĠÃ©");

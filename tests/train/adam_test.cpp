@@ -40,7 +40,8 @@ TEST(Adam, ScalesTheGradientFirst) {
 TEST(Adam, RefusesWhatMakesNoSenseAndChangesNothing) {
   Bag model({1, 2}, {3}), first = zeros_like(model), second = first;
   const Bag gradient({1, 1}, {1}), other({1}, {1});
-  EXPECT_EQ(error_of([&] { adam({}, {}, 0, 0.1, 1, model, gradient, first, second); }), "[adam] steps count from 1, not 0");
+  EXPECT_EQ(error_of([&] { adam({}, {}, 0, 0.1, 1, model, gradient, first, second); }),
+            "[adam] steps count from 1, not 0");
   EXPECT_EQ(error_of([&] { adam({}, {.beta1 = 1}, 1, 0.1, 1, model, gradient, first, second); }),
             "[adam] beta1 1 is invalid: must be in [0, 1)");
   EXPECT_EQ(error_of([&] { adam({}, {}, 1, 0.1, 1, model, other, first, second); }),

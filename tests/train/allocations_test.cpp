@@ -17,7 +17,10 @@ using test::allocations;
 namespace {
 
 EncoderDecoder<> small_model() {
-  EncoderDecoder<> model({.source_vocabulary = 50, .target_vocabulary = 50, .encoder_layers = 2, .decoder_layers = 2,
+  EncoderDecoder<> model({.source_vocabulary = 50,
+                          .target_vocabulary = 50,
+                          .encoder_layers = 2,
+                          .decoder_layers = 2,
                           .block = {.width = 32, .hidden = 64, .heads = 4, .dropout = 0.1}});
   initialize(model, 1);
   return model;

@@ -29,11 +29,13 @@ EncoderDecoder<> seeded() {
 const TrainerConfig by_the_hundredth{.learning_rate = ConstantRate{0.01}};
 
 struct Batch {
-  Tensor<Id, 2> source = matrix<Id>({{3, 4, 5}, {6, 7, 0}}), target = matrix<Id>({{1, 4}, {1, 5}}), expected = matrix<Id>({{4, 2}, {5, 2}});
+  Tensor<Id, 2> source = matrix<Id>({{3, 4, 5}, {6, 7, 0}}), target = matrix<Id>({{1, 4}, {1, 5}}),
+                expected = matrix<Id>({{4, 2}, {5, 2}});
   std::vector<Index> lengths{3, 2};
 
   Loss loss(Context& ctx, const EncoderDecoder<>& model) const {
-    return op::cross_entropy(ctx, model(ctx, {.source = source, .source_lengths = lengths, .target = target}), expected);
+    return op::cross_entropy(ctx, model(ctx, {.source = source, .source_lengths = lengths, .target = target}),
+                             expected);
   }
 };
 
@@ -87,7 +89,8 @@ TEST(TrainerCallback, ADerivativeThatThrowsDiscardsAll) {
     const View<float, 3> same = ctx.output<float>(memory.shape());
     std::copy_n(memory.data(), memory.size(), same.data());
     ctx.record(same, [](Context&, ConstView<float, 3>) { fail("test", "thrown on purpose"); });
-    return op::cross_entropy(ctx, model.logits(ctx, model.decode(ctx, batch.target, same, batch.lengths)), batch.expected);
+    return op::cross_entropy(ctx, model.logits(ctx, model.decode(ctx, batch.target, same, batch.lengths)),
+                             batch.expected);
   };
   const auto eager = [&](Context& ctx, const auto& model) {
     const Loss loss = batch.loss(ctx, model);
@@ -135,7 +138,8 @@ TEST(TrainerCallback, TheTrainerIsNotToBeCalledFromIt) {
   EXPECT_EQ(got.gradient_norm, want.gradient_norm);
 }
 
-// A teacher within the loss, recorded or not, and an evaluation whose context is reset: the student's gradient is what it is alone.
+// A teacher within the loss, recorded or not, and an evaluation whose context is reset: the student's gradient is what
+// it is alone.
 TEST(TrainerCallback, OtherPassesDoNotDisturb) {
   const Batch batch;
   const EncoderDecoder<> teacher = seeded();
@@ -184,14 +188,20 @@ TEST(TrainerCallback, ATapeThatIsNotPutBackIsAnError) {
 }
 
 TEST(TrainerCallback, SettingsThatDestroyWeightsAreErrors) {
-  const auto refused = [](TrainerConfig config) { return error_of([&] { Trainer<EncoderDecoder<>>(seeded(), std::move(config)); }); };
-  EXPECT_EQ(refused({.learning_rate = ConstantRate{}, .clip = -1.0}), "[trainer] clip -1 is invalid: must be in [1e-30, 1e+30)");
-  const std::string none = "[trainer] no learning rate is given: e.g. .learning_rate = ConstantRate{1e-3}, or WarmUp{.width = 512}";
+  const auto refused = [](TrainerConfig config) {
+    return error_of([&] { Trainer<EncoderDecoder<>>(seeded(), std::move(config)); });
+  };
+  EXPECT_EQ(refused({.learning_rate = ConstantRate{}, .clip = -1.0}),
+            "[trainer] clip -1 is invalid: must be in [1e-30, 1e+30)");
+  const std::string none =
+      "[trainer] no learning rate is given: e.g. .learning_rate = ConstantRate{1e-3}, or WarmUp{.width = 512}";
   EXPECT_EQ(refused({}), none);
   EXPECT_EQ(refused({.learning_rate = nullptr}), none);
-  EXPECT_EQ(refused({.adam = {.epsilon = 0}, .learning_rate = ConstantRate{}}), "[adam] epsilon 0 is invalid: must be in [1e-30, 1e+30)");
+  EXPECT_EQ(refused({.adam = {.epsilon = 0}, .learning_rate = ConstantRate{}}),
+            "[adam] epsilon 0 is invalid: must be in [1e-30, 1e+30)");
   const Batch batch;
-  for (const auto& [rate, text] : std::vector<std::pair<double, std::string>>{{std::nan(""), "nan"}, {-1e-3, "-0.001"}, {HUGE_VAL, "inf"}}) {
+  for (const auto& [rate, text] :
+       std::vector<std::pair<double, std::string>>{{std::nan(""), "nan"}, {-1e-3, "-0.001"}, {HUGE_VAL, "inf"}}) {
     Trainer<EncoderDecoder<>> trainer(seeded(), {.learning_rate = [rate = rate](Index) { return rate; }});
     trainer.accumulate([&](Context& ctx, const auto& model) { return batch.loss(ctx, model); });
     EXPECT_EQ(error_of([&] { trainer.step(); }), "[adam] learning_rate " + text + " is invalid: must be in [0, 1e+30)");
@@ -204,7 +214,8 @@ TEST(TrainerCallback, AnotherModelIsAnError) {
   const Batch batch;
   const EncoderDecoder<> other = seeded();
   Trainer<EncoderDecoder<>> trainer(seeded(), by_the_hundredth);
-  const auto error = error_of([&] { trainer.accumulate([&](Context& ctx, const auto&) { return batch.loss(ctx, other); }); });
+  const auto error =
+      error_of([&] { trainer.accumulate([&](Context& ctx, const auto&) { return batch.loss(ctx, other); }); });
   EXPECT_NE(error.find("[trainer] the loss depends on no weight of this trainer's model"), std::string::npos) << error;
   EXPECT_TRUE(trainer.step().skipped);
   trainer.accumulate([&](Context& ctx, const auto& model) { return batch.loss(ctx, model); });

@@ -19,15 +19,18 @@ struct Guesses {
 };
 
 const auto guess = [](Context&, int, const Guesses& batch) {
-  return std::pair(batch.logits.view().reshape(Shape{Index{1}, batch.logits.extent(0), Index{3}}), batch.targets.view());
+  return std::pair(batch.logits.view().reshape(Shape{Index{1}, batch.logits.extent(0), Index{3}}),
+                   batch.targets.view());
 };
 
-// Probabilities ½, ¼, ¼ of the classes: −log ½ for a right guess, −log ¼ for a wrong one. Of equals the first is the guess.
+// Probabilities ½, ¼, ¼ of the classes: −log ½ for a right guess, −log ¼ for a wrong one. Of equals the first is the
+// guess.
 TEST(Evaluate, IsTheMeanOverAllTokens) {
   const double half = std::log(2.0);
-  const std::vector<Guesses> batches{{matrix<double>({{half, 0, 0}}), matrix<Id>({{0}})},
-                                     {matrix<double>({{0, half, 0}, {0, 0, half}, {9, 9, 9}}), matrix<Id>({{0, 2, -100}})},
-                                     {matrix<double>({{5, 5, 5}}), matrix<Id>({{1}})}};
+  const std::vector<Guesses> batches{
+      {matrix<double>({{half, 0, 0}}), matrix<Id>({{0}})},
+      {matrix<double>({{0, half, 0}, {0, 0, half}, {9, 9, 9}}), matrix<Id>({{0, 2, -100}})},
+      {matrix<double>({{5, 5, 5}}), matrix<Id>({{1}})}};
   Context ctx;
   const Evaluation result = evaluate(ctx, 0, batches, guess);
   EXPECT_EQ(result.tokens, 4);
@@ -38,7 +41,9 @@ TEST(Evaluate, IsTheMeanOverAllTokens) {
 
 TEST(Evaluate, OfNothing) {
   Context ctx;
-  const Evaluation none = evaluate(ctx, 0, std::vector<Guesses>(), guess), ignored = evaluate(ctx, 0, std::vector<Guesses>{{matrix<double>({{1, 2, 3}}), matrix<Id>({{7}})}}, guess, 7);
+  const Evaluation none = evaluate(ctx, 0, std::vector<Guesses>(), guess),
+                   ignored = evaluate(ctx, 0, std::vector<Guesses>{{matrix<double>({{1, 2, 3}}), matrix<Id>({{7}})}},
+                                      guess, 7);
   for (const Evaluation& result : {none, ignored}) {
     EXPECT_EQ(result.tokens, 0);
     EXPECT_EQ(result.loss, 0);

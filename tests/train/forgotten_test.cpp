@@ -1,4 +1,5 @@
-// A body that was loaded and a head that nobody initialised: no gradient reaches anything, and the loss is ln 4 for ever.
+// A body that was loaded and a head that nobody initialised: no gradient reaches anything, and the loss is ln 4 for
+// ever.
 #include <gtest/gtest.h>
 
 #include "eigenformer/core/initialize.hpp"

@@ -18,7 +18,12 @@ namespace {
 using FrozenModel = EncoderDecoder<>;
 
 FrozenModel model_with_head() {
-  FrozenModel model({.source_vocabulary = 9, .target_vocabulary = 9, .encoder_layers = 2, .decoder_layers = 1, .block = {.width = 8, .heads = 2}, .sharing = Sharing::none});
+  FrozenModel model({.source_vocabulary = 9,
+                     .target_vocabulary = 9,
+                     .encoder_layers = 2,
+                     .decoder_layers = 1,
+                     .block = {.width = 8, .heads = 2},
+                     .sharing = Sharing::none});
   initialize(model, 3);
   return model;
 }
@@ -30,10 +35,14 @@ Loss loss_on_some(Context& ctx, const FrozenModel& model) {
 }
 
 TrainerConfig with_decay(std::vector<std::string> trained, std::vector<std::string> frozen) {
-  return {.adam = {.decay = 0.1}, .learning_rate = ConstantRate{0.01}, .trained = std::move(trained), .frozen = std::move(frozen)};
+  return {.adam = {.decay = 0.1},
+          .learning_rate = ConstantRate{0.01},
+          .trained = std::move(trained),
+          .frozen = std::move(frozen)};
 }
 
-/// One step of a whole model and one of a part: the part takes the same step, everything else none, and counts in no norm.
+/// One step of a whole model and one of a part: the part takes the same step, everything else none, and counts in no
+/// norm.
 void expect_only(const std::vector<std::string>& trained, const std::vector<std::string>& frozen, auto&& trains) {
   Trainer whole(model_with_head(), with_decay({}, {})), part(model_with_head(), with_decay(trained, frozen));
   const FrozenModel before = model_with_head();
@@ -55,7 +64,8 @@ void expect_only(const std::vector<std::string>& trained, const std::vector<std:
   EXPECT_NEAR(report.gradient_norm, std::sqrt(squares) / 6, 1e-12 * squares) << "6 tokens";
   Index stepped = 0;
   walk(
-      [&](const std::string& name, const Leaf&, const auto& now, const auto& all, const auto& then, const auto& moment) {
+      [&](const std::string& name, const Leaf&, const auto& now, const auto& all, const auto& then,
+          const auto& moment) {
         stepped += trains(name);
         EXPECT_TRUE(identical(now, trains(name) ? all : then)) << name;
         if (!trains(name)) {
@@ -67,21 +77,30 @@ void expect_only(const std::vector<std::string>& trained, const std::vector<std:
 }
 
 TEST(FrozenParts, StayAsTheyAre) {
-  expect_only({}, {"embedding", "encoder"}, [](const std::string& name) { return !name.starts_with("embedding.") && !name.starts_with("encoder."); });
-  expect_only({}, {"encoder.blocks.1", "head.weight"}, [](const std::string& name) { return !name.starts_with("encoder.blocks.1.") && name != "head.weight"; });
+  expect_only({}, {"embedding", "encoder"},
+              [](const std::string& name) { return !name.starts_with("embedding.") && !name.starts_with("encoder."); });
+  expect_only({}, {"encoder.blocks.1", "head.weight"},
+              [](const std::string& name) { return !name.starts_with("encoder.blocks.1.") && name != "head.weight"; });
 }
 
 TEST(FrozenParts, AllButTheTrained) {
   expect_only({"head"}, {}, [](const std::string& name) { return name == "head.weight"; });
   expect_only({"decoder", "head"}, {"decoder.blocks.0.cross_attention"}, [](const std::string& name) {
-    return (name.starts_with("decoder.") && !name.starts_with("decoder.blocks.0.cross_attention.")) || name == "head.weight";
+    return (name.starts_with("decoder.") && !name.starts_with("decoder.blocks.0.cross_attention.")) ||
+           name == "head.weight";
   });
 }
 
 TEST(FrozenParts, AreNamedAsTheModelNamesThem) {
-  const auto refused = [](const TrainerConfig& config) { return error_of([&] { Trainer<FrozenModel>(model_with_head(), config); }); };
-  EXPECT_EQ(refused(with_decay({}, {"encode"})), "[trainer] there is no weight, nor a part with weights, of the name \"encode\"; its parts are embedding, target_embedding, encoder, decoder, head");
-  EXPECT_EQ(refused(with_decay({"heads"}, {})), "[trainer] there is no weight, nor a part with weights, of the name \"heads\"; its parts are embedding, target_embedding, encoder, decoder, head");
+  const auto refused = [](const TrainerConfig& config) {
+    return error_of([&] { Trainer<FrozenModel>(model_with_head(), config); });
+  };
+  EXPECT_EQ(refused(with_decay({}, {"encode"})),
+            "[trainer] there is no weight, nor a part with weights, of the name \"encode\"; its parts are embedding, "
+            "target_embedding, encoder, decoder, head");
+  EXPECT_EQ(refused(with_decay({"heads"}, {})),
+            "[trainer] there is no weight, nor a part with weights, of the name \"heads\"; its parts are embedding, "
+            "target_embedding, encoder, decoder, head");
   EXPECT_EQ(refused(with_decay({"head"}, {"head.weight"})), "[trainer] all weights are frozen");
 }
 

@@ -20,7 +20,10 @@ namespace {
 using Model = EncoderDecoder<PostNorm<float>>;
 
 Model make_model(std::uint64_t seed) {
-  Model model({.source_vocabulary = 13, .target_vocabulary = 13, .encoder_layers = 1, .decoder_layers = 1,
+  Model model({.source_vocabulary = 13,
+               .target_vocabulary = 13,
+               .encoder_layers = 1,
+               .decoder_layers = 1,
                .block = {.width = 16, .hidden = 24, .heads = 2, .dropout = 0.2}});
   initialize(model, seed);
   return model;
@@ -68,7 +71,8 @@ TEST_P(ResumeTest, InterruptedIsUninterrupted) {
     parts = train(first, 3);
     save(path, first, {{"epoch", "1"}});
   }
-  Trainer<Model> second(make_model(2), config(8), Threads(GetParam()));  // other weights, another seed of dropout: all replaced
+  Trainer<Model> second(make_model(2), config(8),
+                        Threads(GetParam()));  // other weights, another seed of dropout: all replaced
   EXPECT_EQ(load(path, second).at("epoch"), "1");
   EXPECT_EQ(second.steps(), 3);
   for (const double loss : train(second, 6)) parts.push_back(loss);
@@ -94,7 +98,8 @@ TEST(TrainerCheckpoint, TheModelAloneIsReadByItsPrefix) {
   load(file, model, {.prefix = "model."});
   walk(
       [](const std::string& name, const Leaf&, const auto& want, const auto& got) {
-        EXPECT_EQ(std::memcmp(want.data(), got.data(), static_cast<std::size_t>(want.size()) * sizeof(float)), 0) << name;
+        EXPECT_EQ(std::memcmp(want.data(), got.data(), static_cast<std::size_t>(want.size()) * sizeof(float)), 0)
+            << name;
       },
       std::as_const(trainer.model), std::as_const(model));
 }

@@ -39,7 +39,9 @@ TEST(WarmUp, StepsCountFromOne) {
   EXPECT_EQ(error_of([] { CosineDecay{.steps = 5}(0); }), "[cosine_decay] steps count from 1, not 0");
 }
 
-TEST(WarmUp, NeedsAWidth) { EXPECT_EQ(error_of([] { WarmUp{}(1); }), "[warm_up] width 0 is invalid: must be in 1…2147483647"); }
+TEST(WarmUp, NeedsAWidth) {
+  EXPECT_EQ(error_of([] { WarmUp{}(1); }), "[warm_up] width 0 is invalid: must be in 1…2147483647");
+}
 
 TEST(ConstantRate, IsConstant) {
   EXPECT_EQ(ConstantRate{0.25}(1), 0.25);
@@ -56,11 +58,14 @@ void expect_rates(const auto& schedule, const std::vector<std::pair<Index, doubl
 }  // namespace
 
 // A quarter of the rate per step of a warm-up of four.
-TEST(ConstantRate, AfterAWarmUp) { expect_rates(ConstantRate{.rate = 8, .warm_up = 4}, {{1, 2}, {2, 4}, {3, 6}, {4, 8}, {5, 8}, {1000, 8}}); }
+TEST(ConstantRate, AfterAWarmUp) {
+  expect_rates(ConstantRate{.rate = 8, .warm_up = 4}, {{1, 2}, {2, 4}, {3, 6}, {4, 8}, {5, 8}, {1000, 8}});
+}
 
 // From 8 at step 4 to 2 at step 12: 0.75 a step.
 TEST(LinearDecay, IsAStraightLine) {
-  expect_rates(LinearDecay{.rate = 8, .steps = 12, .warm_up = 4, .end = 2}, {{1, 2}, {4, 8}, {5, 7.25}, {8, 5}, {11, 2.75}, {12, 2}, {13, 2}, {1000, 2}});
+  expect_rates(LinearDecay{.rate = 8, .steps = 12, .warm_up = 4, .end = 2},
+               {{1, 2}, {4, 8}, {5, 7.25}, {8, 5}, {11, 2.75}, {12, 2}, {13, 2}, {1000, 2}});
   expect_rates(LinearDecay{.rate = 8, .steps = 4}, {{1, 6}, {2, 4}, {3, 2}, {4, 0}, {5, 0}});
 }
 

@@ -24,22 +24,31 @@ TEST(TrainSettings, OfSchedules) {
   expect_refused("constant_rate", "warm_up", ConstantRate{}, Bad::distance(), set(&ConstantRate::warm_up), first_rate);
   expect_refused("linear_decay", "rate", LinearDecay{.steps = 10}, Bad::size(), set(&LinearDecay::rate), first_rate);
   expect_refused("linear_decay", "end", LinearDecay{.steps = 10}, Bad::size(), set(&LinearDecay::end), first_rate);
-  expect_refused("linear_decay", "steps", LinearDecay{.steps = 10}, std::vector<Index>{Bad::lowest, -1, 0}, set(&LinearDecay::steps), first_rate);
-  expect_refused("linear_decay", "warm_up", LinearDecay{.steps = 10}, beyond_the_end, set(&LinearDecay::warm_up), first_rate);
+  expect_refused("linear_decay", "steps", LinearDecay{.steps = 10}, std::vector<Index>{Bad::lowest, -1, 0},
+                 set(&LinearDecay::steps), first_rate);
+  expect_refused("linear_decay", "warm_up", LinearDecay{.steps = 10}, beyond_the_end, set(&LinearDecay::warm_up),
+                 first_rate);
   expect_refused("cosine_decay", "rate", CosineDecay{.steps = 10}, Bad::size(), set(&CosineDecay::rate), first_rate);
   expect_refused("cosine_decay", "end", CosineDecay{.steps = 10}, Bad::size(), set(&CosineDecay::end), first_rate);
-  expect_refused("cosine_decay", "steps", CosineDecay{.steps = 10}, std::vector<Index>{Bad::lowest, -1, 0}, set(&CosineDecay::steps), first_rate);
-  expect_refused("cosine_decay", "warm_up", CosineDecay{.steps = 10}, beyond_the_end, set(&CosineDecay::warm_up), first_rate);
+  expect_refused("cosine_decay", "steps", CosineDecay{.steps = 10}, std::vector<Index>{Bad::lowest, -1, 0},
+                 set(&CosineDecay::steps), first_rate);
+  expect_refused("cosine_decay", "warm_up", CosineDecay{.steps = 10}, beyond_the_end, set(&CosineDecay::warm_up),
+                 first_rate);
 }
 
 TEST(TrainSettings, OfTheTrainer) {
   const auto make = [](const TrainerConfig& config) { Trainer<Bag>(Bag({1}, {2}), config); };
   const TrainerConfig good{.learning_rate = ConstantRate{}, .clip = 1.0};
-  expect_refused("adam", "beta1", good, Bad::probability(), [](auto& config, double value) { config.adam.beta1 = value; }, make);
-  expect_refused("adam", "beta2", good, Bad::probability(), [](auto& config, double value) { config.adam.beta2 = value; }, make);
-  expect_refused("adam", "epsilon", good, Bad::factor(), [](auto& config, double value) { config.adam.epsilon = value; }, make);
-  expect_refused("adam", "decay", good, Bad::size(), [](auto& config, double value) { config.adam.decay = value; }, make);
-  expect_refused("trainer", "clip", good, Bad::factor(), [](auto& config, double value) { config.clip = value; }, make);
+  expect_refused(
+      "adam", "beta1", good, Bad::probability(), [](auto& config, double value) { config.adam.beta1 = value; }, make);
+  expect_refused(
+      "adam", "beta2", good, Bad::probability(), [](auto& config, double value) { config.adam.beta2 = value; }, make);
+  expect_refused(
+      "adam", "epsilon", good, Bad::factor(), [](auto& config, double value) { config.adam.epsilon = value; }, make);
+  expect_refused(
+      "adam", "decay", good, Bad::size(), [](auto& config, double value) { config.adam.decay = value; }, make);
+  expect_refused(
+      "trainer", "clip", good, Bad::factor(), [](auto& config, double value) { config.clip = value; }, make);
 }
 
 TEST(TrainSettings, OfAdamAlone) {
@@ -47,7 +56,8 @@ TEST(TrainSettings, OfAdamAlone) {
     Bag model({1}, {2}), first = zeros_like(model), second = first;
     adam({}, {}, 1, rate, 1, model, zeros_like(model), first, second);
   };
-  expect_refused("adam", "learning_rate", 0.0, Bad::size(), [](double& rate, double value) { rate = value; }, step);
+  expect_refused(
+      "adam", "learning_rate", 0.0, Bad::size(), [](double& rate, double value) { rate = value; }, step);
 }
 
 }  // namespace

@@ -35,17 +35,20 @@ struct Batch {
   auto loss() const {
     return [this](Context& ctx, const Table& model) {
       const auto shape = Shape{Index{1}, static_cast<Index>(tokens.size())};
-      return op::cross_entropy(ctx, model(ctx, ConstView<Id, 2>(tokens.data(), shape)), ConstView<Id, 2>(targets.data(), shape),
-                               {.ignore = ignore});
+      return op::cross_entropy(ctx, model(ctx, ConstView<Id, 2>(tokens.data(), shape)),
+                               ConstView<Id, 2>(targets.data(), shape), {.ignore = ignore});
     };
   }
 };
 
-const Batch one{{0}, {0}}, three{{1, 1, 1}, {0, 0, 0}}, all{{0, 1, 1, 1}, {0, 0, 0, 0}}, ignored{{2, 0}, {ignore, ignore}};
+const Batch one{{0}, {0}}, three{{1, 1, 1}, {0, 0, 0}}, all{{0, 1, 1, 1}, {0, 0, 0, 0}},
+    ignored{{2, 0}, {ignore, ignore}};
 
 TrainerConfig config(std::optional<double> clip = {}) { return {.learning_rate = ConstantRate{0.1}, .clip = clip}; }
 
-std::vector<double> numbers(const Table& model) { return {model.weight.data(), model.weight.data() + model.weight.size()}; }
+std::vector<double> numbers(const Table& model) {
+  return {model.weight.data(), model.weight.data() + model.weight.size()};
+}
 
 void expect_near(const Table& a, const Table& b) {
   for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(numbers(a)[i], numbers(b)[i], 1e-12) << i;
@@ -112,7 +115,8 @@ TEST(Trainer, NoValidTargetNoStep) {
   Trainer trainer(table(), config());
   trainer.accumulate(all.loss());
   trainer.step();
-  const auto model = numbers(trainer.model), first = numbers(trainer.first_moment), second = numbers(trainer.second_moment);
+  const auto model = numbers(trainer.model), first = numbers(trainer.first_moment),
+             second = numbers(trainer.second_moment);
   const Batch five{{0, 1, 2, 1, 0}, std::vector<Id>(5, ignore)};
   trainer.accumulate(five.loss());
   const auto report = trainer.step();
@@ -134,7 +138,8 @@ TEST(Trainer, AGradientThatIsNotFiniteIsSkipped) {
       each->accumulate(all.loss());
       each->step();
     }
-    const auto model = numbers(trainer.model), first = numbers(trainer.first_moment), second = numbers(trainer.second_moment);
+    const auto model = numbers(trainer.model), first = numbers(trainer.first_moment),
+               second = numbers(trainer.second_moment);
     const auto poisoned = [bad](Context& ctx, const Table& on) {
       const View<double, 1> sum = ctx.output<double>(Shape{1});
       sum[0] = 1;
@@ -184,7 +189,8 @@ TEST(Trainer, RefusesToBeCalledFromItsOwnLoss) {
   EXPECT_THROW(trainer.accumulate([&](Context& ctx, const Table& model) {
     trainer.accumulate(one.loss());
     return one.loss()(ctx, model);
-  }), Error);
+  }),
+               Error);
   trainer.accumulate(all.loss());
   EXPECT_FALSE(trainer.step().skipped);
 }

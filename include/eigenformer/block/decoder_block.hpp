@@ -10,7 +10,8 @@
 namespace eigenformer {
 
 template <class ResidualType = PostNorm<float>, class SelfAttention = Attention<typename ResidualType::Scalar>,
-          class CrossAttention = Attention<typename ResidualType::Scalar>, class FeedForward = Mlp<typename ResidualType::Scalar>>
+          class CrossAttention = Attention<typename ResidualType::Scalar>,
+          class FeedForward = Mlp<typename ResidualType::Scalar>>
 struct DecoderBlock {
   using Residual = ResidualType;
   using Norm = typename Residual::Norm;
@@ -25,8 +26,8 @@ struct DecoderBlock {
   Residual feed_forward_residual;
 
   explicit DecoderBlock(const BlockConfig& config)
-      : self_attention(config.attention()),
-        self_attention_residual(config.residual()), cross_attention(config.cross_attention()), cross_attention_residual(config.residual()),
+      : self_attention(config.attention()), self_attention_residual(config.residual()),
+        cross_attention(config.cross_attention()), cross_attention_residual(config.residual()),
         feed_forward(config.feed_forward<FeedForward>()), feed_forward_residual(config.residual()) {}
 
   static void visit(auto&& f, auto&... m) {
@@ -39,14 +40,16 @@ struct DecoderBlock {
   }
 
   /// x (B, N, D) → (B, N, D); `across` says what the second attention sees, its memory or filled caches
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call, const AttentionCall<T>& across) const {
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call,
+                             const AttentionCall<T>& across) const {
     ensure(is_given(across.memory) || across.caches, "decoder_block", "no memory is given to attend to");
     const auto y = self_attention_residual(ctx, x, [&](auto z) { return self_attention(ctx, z, call); });
     const auto w = cross_attention_residual(ctx, y, [&](auto z) { return cross_attention(ctx, z, across); });
     return feed_forward_residual(ctx, w, [&](auto z) { return feed_forward(ctx, z); });
   }
   /// x (B, N, D), memory (B, M, D) → (B, N, D)
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, ConstView<T, 3> memory, const Mask& self_mask = {.causal = true}, const Mask& memory_mask = {}) const {
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, ConstView<T, 3> memory,
+                             const Mask& self_mask = {.causal = true}, const Mask& memory_mask = {}) const {
     return (*this)(ctx, x, AttentionCall<T>{.mask = self_mask}, {.memory = memory, .mask = memory_mask});
   }
 };

@@ -25,7 +25,8 @@ struct DeepNorm {
   Norm norm;  // (D)
   double alpha, dropout;
 
-  explicit DeepNorm(const ResidualConfig& config) : norm(config.checked().norm<Norm>()), alpha(config.alpha), dropout(config.dropout) {}
+  explicit DeepNorm(const ResidualConfig& config)
+      : norm(config.checked().norm<Norm>()), alpha(config.alpha), dropout(config.dropout) {}
 
   static void visit(auto&& f, auto&... m) { f("norm", m.norm...); }
 

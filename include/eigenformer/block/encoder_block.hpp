@@ -1,5 +1,5 @@
-// Self-attention, then feed-forward, each within a residual connection (Vaswani et al. 2017, figure 1 left). With a causal mask,
-// the block of decoder-only models.
+// Self-attention, then feed-forward, each within a residual connection (Vaswani et al. 2017, figure 1 left). With a
+// causal mask, the block of decoder-only models.
 #pragma once
 
 #include "eigenformer/block/post_norm.hpp"
@@ -24,8 +24,8 @@ struct EncoderBlock {
   Residual feed_forward_residual;
 
   explicit EncoderBlock(const BlockConfig& config)
-      : attention(config.attention()),
-        attention_residual(config.residual()), feed_forward(config.feed_forward<FeedForward>()), feed_forward_residual(config.residual()) {}
+      : attention(config.attention()), attention_residual(config.residual()),
+        feed_forward(config.feed_forward<FeedForward>()), feed_forward_residual(config.residual()) {}
 
   static void visit(auto&& f, auto&... m) {
     f("attention", m.attention...);
@@ -39,7 +39,9 @@ struct EncoderBlock {
     const auto y = attention_residual(ctx, x, [&](auto z) { return attention(ctx, z, call); });
     return feed_forward_residual(ctx, y, [&](auto z) { return feed_forward(ctx, z); });
   }
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const Mask& mask = {}) const { return (*this)(ctx, x, AttentionCall<T>{.mask = mask}); }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const Mask& mask = {}) const {
+    return (*this)(ctx, x, AttentionCall<T>{.mask = mask});
+  }
 };
 
 }  // namespace eigenformer

@@ -1,5 +1,5 @@
-// x + dropout(γ ∘ sublayer(norm(x))): γ one number that begins at 0 (ReZero: Bachlechner et al. 2021, there without a norm), or a
-// small one per element (LayerScale: Touvron et al. 2021)
+// x + dropout(γ ∘ sublayer(norm(x))): γ one number that begins at 0 (ReZero: Bachlechner et al. 2021, there without a
+// norm), or a small one per element (LayerScale: Touvron et al. 2021)
 #pragma once
 
 #include "eigenformer/block/residual.hpp"
@@ -20,7 +20,8 @@ struct LayerScale {
   Tensor<T, 1> weight;  // (D)
   double dropout;
 
-  explicit LayerScale(const ResidualConfig& config) : norm(config.checked().norm<Norm>()), weight(Shape{config.width}), dropout(config.dropout) {}
+  explicit LayerScale(const ResidualConfig& config)
+      : norm(config.checked().norm<Norm>()), weight(Shape{config.width}), dropout(config.dropout) {}
 
   static void visit(auto&& f, auto&... m) {
     f("norm", m.norm...);

@@ -10,7 +10,8 @@
 
 namespace eigenformer {
 
-template <Real T_ = float, class NormType = LayerNorm<T_>, class SelfAttention = Attention<T_>, class FeedForward = Mlp<T_>>
+template <Real T_ = float, class NormType = LayerNorm<T_>, class SelfAttention = Attention<T_>,
+          class FeedForward = Mlp<T_>>
 struct ParallelBlock {
   using T = T_;
   using Norm = NormType;
@@ -22,7 +23,8 @@ struct ParallelBlock {
   double dropout;
 
   explicit ParallelBlock(const BlockConfig& config)
-      : norm(config.residual().checked().template norm<Norm>()), attention(config.attention()), feed_forward(config.feed_forward<FeedForward>()), dropout(config.dropout) {}
+      : norm(config.residual().checked().template norm<Norm>()), attention(config.attention()),
+        feed_forward(config.feed_forward<FeedForward>()), dropout(config.dropout) {}
 
   static void visit(auto&& f, auto&... m) {
     f("norm", m.norm...);

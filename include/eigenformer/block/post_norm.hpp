@@ -24,7 +24,8 @@ struct PostNorm {
   /// x (B, N, D) → (B, N, D); sublayer maps (B, N, D) to the same shape
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, auto&& sublayer) const {
     const ConstView<T, 3> update = sublayer(x);
-    if constexpr (requires { norm.of_residual(ctx, x, update, dropout); }) return norm.of_residual(ctx, x, update, dropout);
+    if constexpr (requires { norm.of_residual(ctx, x, update, dropout); })
+      return norm.of_residual(ctx, x, update, dropout);
     else return norm(ctx, op::residual(ctx, x, update, dropout));
   }
 };

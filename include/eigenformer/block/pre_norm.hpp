@@ -1,8 +1,8 @@
 // x + dropout(sublayer(norm(x))) (Xiong et al. 2020): the residual path is never touched; the stack needs a final norm.
 #pragma once
 
-#include "eigenformer/core/visit.hpp"
 #include "eigenformer/block/residual.hpp"
+#include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/norm/layer_norm.hpp"
 #include "eigenformer/op/dropout.hpp"
 

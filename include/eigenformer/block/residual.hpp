@@ -10,10 +10,10 @@ namespace eigenformer {
 
 struct ResidualConfig {
   Index width = 512;
-  double dropout = 0;                      ///< on the sublayer's output
-  std::optional<double> norm_epsilon{};    ///< none: the norm's default
-  bool norm_bias = true;                   ///< where the norm can have one
-  double alpha = 1;                        ///< of DeepNorm
+  double dropout = 0;                    ///< on the sublayer's output
+  std::optional<double> norm_epsilon{};  ///< none: the norm's default
+  bool norm_bias = true;                 ///< where the norm can have one
+  double alpha = 1;                      ///< of DeepNorm
 
   /// Itself; throws if a setting is invalid.
   const ResidualConfig& checked() const {
@@ -33,14 +33,14 @@ struct ResidualConfig {
 
 /// Sizes of a block; the defaults are those of the paper's base model, without dropout.
 struct BlockConfig {
-  Index width = 512;                        ///< D
-  Index hidden = 0;                         ///< F; 0: as the feed-forward network's config says, 4·D or its gated equivalent
-  Index heads = 8;                          ///< H
-  Index head_width = 0;                     ///< E; 0: D/H
-  double dropout = 0;                       ///< on sublayer outputs and on attention weights
-  Index key_heads = 0;                      ///< K; 0: H
-  bool attention_bias = true;               ///< on the projections of queries, keys and values
-  std::optional<bool> output_bias{};        ///< on attention's last projection; none: as the others
+  Index width = 512;                  ///< D
+  Index hidden = 0;                   ///< F; 0: as the feed-forward network's config says, 4·D or its gated equivalent
+  Index heads = 8;                    ///< H
+  Index head_width = 0;               ///< E; 0: D/H
+  double dropout = 0;                 ///< on sublayer outputs and on attention weights
+  Index key_heads = 0;                ///< K; 0: H
+  bool attention_bias = true;         ///< on the projections of queries, keys and values
+  std::optional<bool> output_bias{};  ///< on attention's last projection; none: as the others
   std::optional<bool> feed_forward_bias{};  ///< none: the network's default
   std::optional<double> norm_epsilon{};     ///< none: the norm's default
   bool norm_bias = true;                    ///< where the norm can have one
@@ -50,8 +50,17 @@ struct BlockConfig {
   double alpha = 1;                         ///< of DeepNorm
 
   AttentionConfig attention() const {
-    return {.width = width, .heads = heads, .key_heads = key_heads, .head_width = head_width, .bias = attention_bias, .output_bias = output_bias,
-            .dropout = dropout, .scale = scale, .window = window, .cap = cap, .epsilon = norm_epsilon.value_or(1e-6)};
+    return {.width = width,
+            .heads = heads,
+            .key_heads = key_heads,
+            .head_width = head_width,
+            .bias = attention_bias,
+            .output_bias = output_bias,
+            .dropout = dropout,
+            .scale = scale,
+            .window = window,
+            .cap = cap,
+            .epsilon = norm_epsilon.value_or(1e-6)};
   }
   /// Of attention to another sequence, where a window has no meaning.
   AttentionConfig cross_attention() const {

@@ -17,7 +17,8 @@ struct Sandwich {
   Norm before, after;  // (D)
   double dropout;
 
-  explicit Sandwich(const ResidualConfig& config) : before(config.checked().norm<Norm>()), after(config.norm<Norm>()), dropout(config.dropout) {}
+  explicit Sandwich(const ResidualConfig& config)
+      : before(config.checked().norm<Norm>()), after(config.norm<Norm>()), dropout(config.dropout) {}
 
   static void visit(auto&& f, auto&... m) {
     f("before", m.before...);

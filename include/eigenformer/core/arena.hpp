@@ -36,8 +36,8 @@ class Arena {
     friend constexpr auto operator<=>(const Mark&, const Mark&) = default;
   };
 
-  /// Who keeps addresses of an arena, and so has to forget them when their memory is released: forget_released() is called when
-  /// it just has been, and can still be read. The arena and its guests may end in any order.
+  /// Who keeps addresses of an arena, and so has to forget them when their memory is released: forget_released() is
+  /// called when it just has been, and can still be read. The arena and its guests may end in any order.
   class Guest {
    public:
     Guest() = default;
@@ -88,7 +88,8 @@ class Arena {
   /// `count` uninitialised elements on a cache line; never null.
   template <class T>
   T* allocate(Index count) {
-    ensure(checked_count(Shape{count}, sizeof(T)) >= 0, "arena", count, " elements of ", sizeof(T), " bytes are negative or too many");
+    ensure(checked_count(Shape{count}, sizeof(T)) >= 0, "arena", count, " elements of ", sizeof(T),
+           " bytes are negative or too many");
     return static_cast<T*>(allocate_bytes(static_cast<std::size_t>((std::max)(count, Index{1})) * sizeof(T)));
   }
 
@@ -124,7 +125,9 @@ class Arena {
     const auto before = std::less<const void*>();
     for (std::size_t block = position_.block; block < blocks_.size(); ++block) {
       const std::byte* const data = blocks_[block].data;
-      if (!before(address, data + (block == position_.block ? position_.used : 0)) && before(address, data + blocks_[block].bytes)) return true;
+      if (!before(address, data + (block == position_.block ? position_.used : 0)) &&
+          before(address, data + blocks_[block].bytes))
+        return true;
     }
     return false;
   }

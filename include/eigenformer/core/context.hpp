@@ -24,8 +24,8 @@ class Context;
 
 /// What was computed, so that it can be differentiated in reverse. A gradient belongs to memory: the gradient of any
 /// view (a slice, a reshape, one head) is the same view of the gradient of the buffer that it lies in.
-/// What is released of the context's memory, by the end of a scratch() scope or by a reset(), is forgotten, whether the tape is in
-/// use just then or set aside. A tape records in one context at a time.
+/// What is released of the context's memory, by the end of a scratch() scope or by a reset(), is forgotten, whether the
+/// tape is in use just then or set aside. A tape records in one context at a time.
 class Tape final : private Arena::Guest {
  public:
   /// What a watched gradient holds when the backward pass begins: numbers to add to, or nothing worth keeping.
@@ -42,12 +42,15 @@ class Tape final : private Arena::Guest {
   template <class T, int Rank>
   void watch(View<T, Rank> x, View<std::remove_const_t<T>, Rank> gradient, Start start = Start::add) {
     ensure(x.shape() == gradient.shape() && x.contiguous() && gradient.contiguous(), "tape", "value ", x.shape(),
-            " and gradient ", gradient.shape(), " must have the same shape, without gaps");
-    const Buffer buffer{.begin = bytes_of(x.data()), .bytes = static_cast<std::size_t>(x.size()) * sizeof(T), .gradient = reinterpret_cast<std::byte*>(gradient.data()),
-                        .watched = true, .fresh = start == Start::overwrite};
+           " and gradient ", gradient.shape(), " must have the same shape, without gaps");
+    const Buffer buffer{.begin = bytes_of(x.data()),
+                        .bytes = static_cast<std::size_t>(x.size()) * sizeof(T),
+                        .gradient = reinterpret_cast<std::byte*>(gradient.data()),
+                        .watched = true,
+                        .fresh = start == Start::overwrite};
     for (const Buffer& other : buffers_)
-      ensure(other.begin == buffer.begin ? other.bytes == buffer.bytes : !other.overlaps(buffer), "tape", "a value of ", x.shape(),
-              " overlaps another one that is watched or recorded");
+      ensure(other.begin == buffer.begin ? other.bytes == buffer.bytes : !other.overlaps(buffer), "tape", "a value of ",
+             x.shape(), " overlaps another one that is watched or recorded");
     insert(buffer);
   }
 
@@ -87,7 +90,9 @@ class Tape final : private Arena::Guest {
     bool fresh;          // the first contribution overwrites
     bool spent = false;  // how it was computed is no longer known
 
-    bool overlaps(const Buffer& other) const { return begin < other.begin + other.bytes && other.begin < begin + bytes; }
+    bool overlaps(const Buffer& other) const {
+      return begin < other.begin + other.bytes && other.begin < begin + bytes;
+    }
   };
   struct Node {
     Node* previous;
@@ -111,7 +116,9 @@ class Tape final : private Arena::Guest {
   static const std::byte* bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
 
   void forget_released(const Arena& arena) override {
-    std::erase_if(buffers_, [&](const Buffer& buffer) { return arena.released(buffer.begin) || (buffer.watched && arena.released(buffer.gradient)); });
+    std::erase_if(buffers_, [&](const Buffer& buffer) {
+      return arena.released(buffer.begin) || (buffer.watched && arena.released(buffer.gradient));
+    });
     for (; last_ && arena.released(last_); last_ = last_->previous)
       if (Buffer* const result = find(last_->result)) result->spent = !result->watched;
   }
@@ -119,24 +126,27 @@ class Tape final : private Arena::Guest {
   /// Before anything in this arena is recorded.
   void record_in(Arena& arena) {
     if (host() == &arena) return;
-    ensure(!last_ && std::all_of(buffers_.begin(), buffers_.end(), [](const Buffer& buffer) { return buffer.watched; }), "tape",
-            "it has recorded in another context: reset() that first");
+    ensure(!last_ && std::all_of(buffers_.begin(), buffers_.end(), [](const Buffer& buffer) { return buffer.watched; }),
+           "tape", "it has recorded in another context: reset() that first");
     enter(arena);
   }
 
   void insert(Buffer buffer) {
-    const auto place = std::lower_bound(buffers_.begin(), buffers_.end(), buffer.begin,
-                                        [](const Buffer& other, const std::byte* begin) { return other.begin < begin; });
-    ensure(buffer.watched || ((place == buffers_.begin() || !(place - 1)->overlaps(buffer)) && (place == buffers_.end() || !place->overlaps(buffer))), "tape",
-            "memory of something that is watched was released, and is used again");
+    const auto place =
+        std::lower_bound(buffers_.begin(), buffers_.end(), buffer.begin,
+                         [](const Buffer& other, const std::byte* begin) { return other.begin < begin; });
+    ensure(buffer.watched || ((place == buffers_.begin() || !(place - 1)->overlaps(buffer)) &&
+                              (place == buffers_.end() || !place->overlaps(buffer))),
+           "tape", "memory of something that is watched was released, and is used again");
     if (place != buffers_.end() && place->begin == buffer.begin) *place = buffer;
     else buffers_.insert(place, buffer);
     keeps_what_is_allocated();
   }
 
   Buffer* find(const void* data) {
-    const auto after = std::upper_bound(buffers_.begin(), buffers_.end(), bytes_of(data),
-                                        [](const std::byte* address, const Buffer& other) { return address < other.begin; });
+    const auto after =
+        std::upper_bound(buffers_.begin(), buffers_.end(), bytes_of(data),
+                         [](const std::byte* address, const Buffer& other) { return address < other.begin; });
     if (after == buffers_.begin()) return nullptr;
     Buffer& buffer = *(after - 1);
     return bytes_of(data) < buffer.begin + (std::max)(buffer.bytes, std::size_t{1}) ? &buffer : nullptr;
@@ -173,7 +183,8 @@ class Tape final : private Arena::Guest {
 
   /// Whether the running step was given a gradient of any of this memory already; if not, it is now.
   bool lent_before(const std::byte* begin, const std::byte* end) {
-    const bool before = std::any_of(lent_.begin(), lent_.end(), [&](const auto& other) { return begin < other.second && other.first < end; });
+    const bool before = std::any_of(lent_.begin(), lent_.end(),
+                                    [&](const auto& other) { return begin < other.second && other.first < end; });
     if (!before) lent_.emplace_back(begin, end);
     return before;
   }
@@ -210,7 +221,11 @@ class Context {
     if (tape) tape->record_in(arena);
     const View<T, Rank> y = arena.allocate<T>(shape);
     if (tape)
-      tape->insert({.begin = Tape::bytes_of(y.data()), .bytes = static_cast<std::size_t>(y.size()) * sizeof(T), .gradient = nullptr, .watched = false, .fresh = true});
+      tape->insert({.begin = Tape::bytes_of(y.data()),
+                    .bytes = static_cast<std::size_t>(y.size()) * sizeof(T),
+                    .gradient = nullptr,
+                    .watched = false,
+                    .fresh = true});
     return y;
   }
 
@@ -238,25 +253,29 @@ class Context {
     });
   }
 
-  /// Where to put dL/dx; null if x is a constant. A derivative may ask for views of the same memory, of any shapes: what it puts
-  /// into each counts.
+  /// Where to put dL/dx; null if x is a constant. A derivative may ask for views of the same memory, of any shapes:
+  /// what it puts into each counts.
   template <class T, int Rank>
   Gradient<std::remove_const_t<T>, Rank> gradient(View<T, Rank> x) {
     using Value = std::remove_const_t<T>;
     Tape::Buffer* const buffer = x && tape ? tape->find(x.data()) : nullptr;
     if (!buffer) {
-      ensure(!x || x.size() == 0 || !arena.released(x.data()), "tape", "a value of ", x.shape(), " lay in memory that has been released since: it has no gradient");
+      ensure(!x || x.size() == 0 || !arena.released(x.data()), "tape", "a value of ", x.shape(),
+             " lay in memory that has been released since: it has no gradient");
       return {};
     }
-    ensure(!buffer->spent, "tape", "how a value of ", x.shape(), " was computed is no longer known, since a backward pass or the end of a scratch scope: compute it again");
+    ensure(!buffer->spent, "tape", "how a value of ", x.shape(),
+           " was computed is no longer known, since a backward pass or the end of a scratch scope: compute it again");
     const bool whole = x.contiguous() && static_cast<std::size_t>(x.size()) * sizeof(T) == buffer->bytes;
     for (int axis = 0; axis < Rank; ++axis)
-      ensure(x.size() == 0 || x.extent(axis) <= 1 || x.stride(axis) != 0, "tape", "a view of ", x.shape(), " that repeats its elements along axis ", axis,
-              " has no gradient: copy it first");
+      ensure(x.size() == 0 || x.extent(axis) <= 1 || x.stride(axis) != 0, "tape", "a view of ", x.shape(),
+             " that repeats its elements along axis ", axis, " has no gradient: copy it first");
     tape->reached_ |= buffer->watched;
     if (!buffer->gradient) buffer->gradient = static_cast<std::byte*>(tape->gradients_.allocate_bytes(buffer->bytes));
     const View<Value, Rank> there = same_view(x, *buffer);
-    if (tape->running_ && x.size() > 0 && tape->lent_before(Tape::bytes_of(there.data()), Tape::bytes_of(there.data() + last_offset(there) + 1))) return lend_late(there);
+    if (tape->running_ && x.size() > 0 &&
+        tape->lent_before(Tape::bytes_of(there.data()), Tape::bytes_of(there.data() + last_offset(there) + 1)))
+      return lend_late(there);
     const bool first = std::exchange(buffer->fresh, false);
     if (first && !whole) std::memset(buffer->gradient, 0, buffer->bytes);
     return {there, !(first && whole)};
@@ -277,7 +296,8 @@ class Context {
     const View<T, Rank> kept = arena.allocate<T>(shape);
     const auto inner = scratch();
     const ConstView<T, Rank> result = f();
-    ensure(result.shape() == shape && result.contiguous(), "context", "expected a result of ", shape, ", not ", result.shape());
+    ensure(result.shape() == shape && result.contiguous(), "context", "expected a result of ", shape, ", not ",
+           result.shape());
     std::copy_n(result.data(), result.size(), kept.data());
     return kept;
   }
@@ -286,10 +306,12 @@ class Context {
   template <class T, int Rank>
   void replay(ConstView<T, Rank> y, ConstView<T, Rank> dy) {
     ensure(tape != nullptr, "backward", "nothing was recorded: the context has no tape");
-    ensure(y.shape() == dy.shape() && y.contiguous() && dy.contiguous(), "backward", "result ", y.shape(), " and its gradient ",
-            dy.shape(), " must have the same shape, without gaps");
-    ensure(y && tape->find(y.data()), "backward", "the result was not computed in this context, or has been released since");
-    ensure(tape->last_ != nullptr, "backward", "nothing was recorded since the last backward pass: one pass per recording");
+    ensure(y.shape() == dy.shape() && y.contiguous() && dy.contiguous(), "backward", "result ", y.shape(),
+           " and its gradient ", dy.shape(), " must have the same shape, without gaps");
+    ensure(y && tape->find(y.data()), "backward",
+           "the result was not computed in this context, or has been released since");
+    ensure(tape->last_ != nullptr, "backward",
+           "nothing was recorded since the last backward pass: one pass per recording");
     tape->begin_backward();
     const Ending ending{*tape};
     const Gradient<T, Rank> seed = gradient(y);
@@ -313,23 +335,27 @@ class Context {
   template <class T, int Rank>
   static void copy_elements(ConstView<T, Rank> from, View<T, Rank> to) {
     if constexpr (Rank == 1) std::copy_n(from.data(), from.size(), to.data());
-    else for (Index i = 0; i < from.extent(0); ++i) copy_elements<T, Rank - 1>(from[i], to[i]);
+    else
+      for (Index i = 0; i < from.extent(0); ++i) copy_elements<T, Rank - 1>(from[i], to[i]);
   }
   template <class T, int Rank>
   static void add_elements(View<T, Rank> from, View<T, Rank> to) {
     if constexpr (Rank == 1) std::transform(to.data(), to.data() + to.size(), from.data(), to.data(), std::plus<T>());
-    else for (Index i = 0; i < from.extent(0); ++i) add_elements<T, Rank - 1>(from[i], to[i]);
+    else
+      for (Index i = 0; i < from.extent(0); ++i) add_elements<T, Rank - 1>(from[i], to[i]);
   }
   template <class T, int Rank>
   Gradient<T, Rank> lend_late(View<T, Rank> to) {
     Arena& memory = tape->gradients_;
     const View<T, Rank> own = memory.allocate<T>(to.shape());
     tape->late_ = new (memory.allocate_bytes(sizeof(Tape::LateOf<T, Rank>)))
-        Tape::LateOf<T, Rank>{{tape->late_, [](Tape::Late& late) {
+        Tape::LateOf<T, Rank>{{tape->late_,
+                               [](Tape::Late& late) {
                                  const auto& of = static_cast<Tape::LateOf<T, Rank>&>(late);
                                  add_elements<T, Rank>(of.from, of.to);
                                }},
-                              own, to};
+                              own,
+                              to};
     return {own, false};
   }
   template <class T, int Rank>
@@ -340,17 +366,18 @@ class Context {
   }
   template <class T, int Rank>
   static View<std::remove_const_t<T>, Rank> same_view(View<T, Rank> x, const Tape::Buffer& buffer) {
-    ensure(x.size() == 0 || Tape::bytes_of(x.data() + last_offset(x) + 1) <= buffer.begin + buffer.bytes, "tape", "a view of ", x.shape(),
-            " reaches beyond the memory whose gradient is watched");
-    auto* const data = reinterpret_cast<std::remove_const_t<T>*>(buffer.gradient + (Tape::bytes_of(x.data()) - buffer.begin));
+    ensure(x.size() == 0 || Tape::bytes_of(x.data() + last_offset(x) + 1) <= buffer.begin + buffer.bytes, "tape",
+           "a view of ", x.shape(), " reaches beyond the memory whose gradient is watched");
+    auto* const data =
+        reinterpret_cast<std::remove_const_t<T>*>(buffer.gradient + (Tape::bytes_of(x.data()) - buffer.begin));
     Shape<Rank> strides{};
     for (int axis = 0; axis < Rank; ++axis) strides[axis] = x.stride(axis);
     return {data, x.shape(), strides};
   }
 };
 
-/// Adds dL/dx to the gradient of everything that y was computed from, given dL/dy of y's shape. Should a derivative throw, then
-/// what was recorded is used up all the same, and what is watched holds part of the sum.
+/// Adds dL/dx to the gradient of everything that y was computed from, given dL/dy of y's shape. Should a derivative
+/// throw, then what was recorded is used up all the same, and what is watched holds part of the sum.
 template <class T, int Rank>
 void backward(Context& ctx, ConstView<T, Rank> y, std::type_identity_t<ConstView<T, Rank>> dy) {
   ctx.replay(y, dy);

@@ -1,5 +1,5 @@
-// Denormals: numbers too small for full precision, which some machines compute with many times slower. Flushing them to zero
-// is the caller's choice, for a C++ scope.
+// Denormals: numbers too small for full precision, which some machines compute with many times slower. Flushing them to
+// zero is the caller's choice, for a C++ scope.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ inline constexpr std::uint64_t flushing = std::uint64_t{1} << 24;
 
 }  // namespace detail
 
-/// While it lives, denormal operands and results count as 0 on this thread, and on the workers of a parallel_for that this thread
-/// calls; then the thread's mode is what it was. Opt-in: nothing here ever does this by itself.
+/// While it lives, denormal operands and results count as 0 on this thread, and on the workers of a parallel_for that
+/// this thread calls; then the thread's mode is what it was. Opt-in: nothing here ever does this by itself.
 class FlushDenormals {
  public:
   FlushDenormals() : before_(detail::float_mode()) { detail::set_float_mode(before_ | detail::flushing); }

@@ -43,9 +43,9 @@ struct ErrorPart {
   void (*append)(std::string& message, const void* part);
 
   template <class Part>
-  explicit ErrorPart(const Part& from) : part(&from), append([](std::string& message, const void* of) {
-                                           message += error_part(*static_cast<const Part*>(of));
-                                         }) {}
+  explicit ErrorPart(const Part& from)
+      : part(&from),
+        append([](std::string& message, const void* of) { message += error_part(*static_cast<const Part*>(of)); }) {}
   template <std::size_t Size>
   explicit ErrorPart(const char (&text)[Size])
       : part(text), append([](std::string& message, const void* of) { message += static_cast<const char*>(of); }) {}

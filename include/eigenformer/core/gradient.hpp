@@ -14,11 +14,7 @@ struct Gradient {
 
   explicit operator bool() const { return static_cast<bool>(view); }
   Gradient<T, 2> flat() const { return {view ? view.flat() : View<T, 2>(), add}; }
-  T* row(Index i) const
-    requires(Rank == 2)
-  {
-    return view.row(i);
-  }
+  T* row(Index i) const requires(Rank == 2) { return view.row(i); }
 
   /// Writes an Eigen expression over `destination`, a map of some of the view's elements.
   void put(auto&& destination, const auto& expression) const {

@@ -13,7 +13,8 @@
 
 // Masks are −inf and skipped steps are found by isfinite: a compiler that assumes neither exists breaks both silently.
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
-#error "eigenformer: -ffast-math / -ffinite-math-only removes the infinities that masking needs; add -fno-finite-math-only"
+#error \
+    "eigenformer: -ffast-math / -ffinite-math-only removes the infinities that masking needs; add -fno-finite-math-only"
 #include "eigenformer needs infinities"
 #endif
 

@@ -43,7 +43,8 @@ inline std::ifstream open_file(std::string_view place, const std::filesystem::pa
   const auto type = std::filesystem::status(path, error).type();
   ensure(type != std::filesystem::file_type::not_found, place, path.string(), ": there is no such file");
   ensure(type != std::filesystem::file_type::none, place, path.string(), ": cannot be read: ", error.message());
-  ensure(type == std::filesystem::file_type::regular, place, path.string(), ": there is no such file, but ", detail::file_kind(type));
+  ensure(type == std::filesystem::file_type::regular, place, path.string(), ": there is no such file, but ",
+         detail::file_kind(type));
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   ensure(file.is_open(), place, path.string(), ": cannot be read: ", detail::system_error_text(errno));

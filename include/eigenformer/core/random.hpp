@@ -14,7 +14,8 @@ namespace eigenformer {
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
 inline constexpr int philox_rounds = 10;
-inline constexpr std::uint32_t philox_factor0 = 0xD2511F53, philox_factor1 = 0xCD9E8D57, philox_step0 = 0x9E3779B9, philox_step1 = 0xBB67AE85;
+inline constexpr std::uint32_t philox_factor0 = 0xD2511F53, philox_factor1 = 0xCD9E8D57, philox_step0 = 0x9E3779B9,
+                               philox_step1 = 0xBB67AE85;
 
 /// 128 random bits for a 128-bit counter and a 64-bit key.
 constexpr PhiloxBlock philox(PhiloxBlock counter, std::uint64_t key) {
@@ -61,7 +62,8 @@ class RandomSequence {
 
   std::uint32_t bits() {
     if (used_ == 4) {
-      block_ = philox({static_cast<std::uint32_t>(count_), static_cast<std::uint32_t>(count_ >> 32), stream_, ~0u}, seed_);
+      block_ =
+          philox({static_cast<std::uint32_t>(count_), static_cast<std::uint32_t>(count_ >> 32), stream_, ~0u}, seed_);
       ++count_;
       used_ = 0;
     }

@@ -20,12 +20,14 @@ inline constexpr Index most_layers = 65536;
 inline constexpr double smallest_real = 1e-30, largest_real = 1e30;
 
 /// Fails unless low ≤ value ≤ high.
-inline void require_range(std::string_view place, std::string_view field, std::same_as<Index> auto value, Index low, Index high = largest_extent) {
+inline void require_range(std::string_view place, std::string_view field, std::same_as<Index> auto value, Index low,
+                          Index high = largest_extent) {
   ensure(low <= value && value <= high, place, field, " ", value, " is invalid: must be in ", low, "…", high);
 }
 
 /// Fails unless low ≤ value < high, which NaN is not.
-inline void require_range(std::string_view place, std::string_view field, std::same_as<double> auto value, double low, double high = largest_real) {
+inline void require_range(std::string_view place, std::string_view field, std::same_as<double> auto value, double low,
+                          double high = largest_real) {
   ensure(low <= value && value < high, place, field, " ", value, " is invalid: must be in [", low, ", ", high, ")");
 }
 

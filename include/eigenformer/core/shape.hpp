@@ -44,7 +44,8 @@ struct Shape {
 template <class... Extents>
 Shape(Extents...) -> Shape<static_cast<int>(sizeof...(Extents))>;
 
-/// Number of elements of `size` bytes each, or −1 if there are too many for a machine to address, or an extent is negative.
+/// Number of elements of `size` bytes each, or −1 if there are too many for a machine to address, or an extent is
+/// negative.
 template <int Rank>
 constexpr Index checked_count(const Shape<Rank>& shape, Index size) {
   Index limit = (std::numeric_limits<Index>::max)() / size, count = 1;

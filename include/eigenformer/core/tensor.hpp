@@ -39,15 +39,17 @@ auto with_memory(std::string_view place, Index count, std::string_view items, F&
 
 }  // namespace detail
 
-/// Large blocks ask for huge pages, where the system has them: weights are read front to back, over and over. Error if there is
-/// no memory.
+/// Large blocks ask for huge pages, where the system has them: weights are read front to back, over and over. Error if
+/// there is no memory.
 inline void* aligned_allocate(std::size_t bytes) {
-  void* const memory = detail::with_memory("memory", static_cast<Index>(bytes), "bytes", [&] { return ::operator new(bytes, std::align_val_t{alignment}); });
+  void* const memory = detail::with_memory("memory", static_cast<Index>(bytes), "bytes",
+                                           [&] { return ::operator new (bytes, std::align_val_t{alignment}); });
 #ifdef MADV_HUGEPAGE
   constexpr std::size_t huge = std::size_t{2} << 20;
   if (bytes < 2 * huge) return memory;
   const std::size_t skipped = (huge - reinterpret_cast<std::uintptr_t>(memory) % huge) % huge;
-  ::madvise(static_cast<std::byte*>(memory) + skipped, (bytes - skipped) / huge * huge, MADV_HUGEPAGE);  // a wish: it may be refused
+  ::madvise(static_cast<std::byte*>(memory) + skipped, (bytes - skipped) / huge * huge,
+            MADV_HUGEPAGE);  // a wish: it may be refused
 #endif
   return memory;
 }
@@ -56,12 +58,14 @@ inline void give_back_pages([[maybe_unused]] void* memory, [[maybe_unused]] std:
 #ifdef MADV_DONTNEED
   constexpr std::size_t page = std::size_t{1} << 16;  // a multiple of any system's
   const std::size_t skipped = (page - reinterpret_cast<std::uintptr_t>(memory) % page) % page;
-  if (bytes >= skipped + page) ::madvise(static_cast<std::byte*>(memory) + skipped, (bytes - skipped) / page * page, MADV_DONTNEED);
+  if (bytes >= skipped + page)
+    ::madvise(static_cast<std::byte*>(memory) + skipped, (bytes - skipped) / page * page, MADV_DONTNEED);
 #endif
 }
-inline void aligned_deallocate(void* memory) { ::operator delete(memory, std::align_val_t{alignment}); }
+inline void aligned_deallocate(void* memory) { ::operator delete (memory, std::align_val_t{alignment}); }
 
-/// Throws unless the system could give memory for `count` items of so many bytes each: to be asked before many are made one by one.
+/// Throws unless the system could give memory for `count` items of so many bytes each: to be asked before many are made
+/// one by one.
 inline void require_memory(std::string_view place, Index count, Index bytes) {
   bytes = (std::max)(bytes, Index{1});
   ensure(checked_count(Shape{count}, bytes) >= 0, place, "there is no memory for ", count, " times ", bytes, " bytes");
@@ -88,7 +92,8 @@ class Tensor {
       return;
     }
     const auto count = static_cast<std::size_t>(shape.size());
-    data_ = static_cast<T*>(aligned_allocate((std::max)(count, std::size_t{1}) * sizeof(T)));  // empty is not "not given"
+    data_ =
+        static_cast<T*>(aligned_allocate((std::max)(count, std::size_t{1}) * sizeof(T)));  // empty is not "not given"
     std::fill_n(data_, count, T{});
   }
 
@@ -101,7 +106,8 @@ class Tensor {
   Tensor(const Tensor& other) {
     if (other.data_) *this = Tensor(other.view());
   }
-  Tensor(Tensor&& other) noexcept : data_(std::exchange(other.data_, nullptr)), shape_(std::exchange(other.shape_, {})) {}
+  Tensor(Tensor&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), shape_(std::exchange(other.shape_, {})) {}
   Tensor& operator=(Tensor other) noexcept {
     std::swap(data_, other.data_);
     std::swap(shape_, other.shape_);

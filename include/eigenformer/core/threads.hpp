@@ -30,7 +30,8 @@ namespace eigenformer {
 
 namespace detail {
 
-/// The threads of a pool, all started before it is made: Eigen's constructor waits for ever if the system refuses one of them.
+/// The threads of a pool, all started before it is made: Eigen's constructor waits for ever if the system refuses one
+/// of them.
 class StartedThreads {
  public:
   struct Task {
@@ -90,14 +91,15 @@ class Threads {
   /// Serial.
   Threads() = default;
 
-  /// Our own pool; `count` ≥ 1 threads, 0 for as many as the machine has. Error if the system refuses one of them: then none is
-  /// left.
+  /// Our own pool; `count` ≥ 1 threads, 0 for as many as the machine has. Error if the system refuses one of them: then
+  /// none is left.
   explicit Threads(int count) {
     ensure(count >= 0 && count <= most, "threads", "cannot run on ", count, " threads: a pool has 1…", most);
     if (count == 0) count = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, most);
     if (count == 1) return;
     try {
-      pool_ = std::make_shared<Eigen::ThreadPoolTempl<detail::StartedThreads>>(count - 1, detail::StartedThreads(count - 1));
+      pool_ = std::make_shared<Eigen::ThreadPoolTempl<detail::StartedThreads>>(count - 1,
+                                                                               detail::StartedThreads(count - 1));
     } catch (const std::system_error& refusal) {
       fail("threads", "the system refuses ", count, " threads: ", refusal.what());
     } catch (const std::bad_alloc&) {
@@ -108,7 +110,8 @@ class Threads {
   /// The user's pool, which must outlive every copy of this handle.
   explicit Threads(Eigen::ThreadPoolInterface& pool) : pool_(&pool, [](auto*) {}) {}
 
-  /// Eigen's pool counts those that wait in 14 bits, of which all ones has a meaning of its own; and the caller is one more.
+  /// Eigen's pool counts those that wait in 14 bits, of which all ones has a meaning of its own; and the caller is one
+  /// more.
   static constexpr int most = (1 << 14) - 1;
 
   /// How many threads work at most, the caller included.
@@ -127,7 +130,8 @@ class Threads {
       if constexpr (std::is_invocable_v<F&, Index, Index, int>) f(begin, end, slot);
       else f(begin, end);
     };
-    run((n + grain - 1) / grain, &piece, [](const void* work, Index i, int slot) { (*static_cast<decltype(&piece)>(work))(i, slot); });
+    run((n + grain - 1) / grain, &piece,
+        [](const void* work, Index i, int slot) { (*static_cast<decltype(&piece)>(work))(i, slot); });
   }
 
  private:

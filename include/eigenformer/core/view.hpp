@@ -18,13 +18,15 @@ namespace eigenformer {
 /// A row-major Eigen matrix over somebody else's memory; rows may be further apart than they are wide.
 template <class T>
 using MatrixMap = Eigen::Map<
-    std::conditional_t<std::is_const_v<T>, const Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>,
+    std::conditional_t<std::is_const_v<T>,
+                       const Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>,
                        Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>,
     Eigen::Unaligned, Eigen::OuterStride<>>;
 
 /// An Eigen object that lies in memory row by row.
 template <class Matrix>
-concept RowMajorMatrix = std::derived_from<Matrix, Eigen::DenseBase<Matrix>> && (Matrix::Flags & Eigen::DirectAccessBit) != 0 &&
+concept RowMajorMatrix = std::derived_from<Matrix, Eigen::DenseBase<Matrix>> &&
+                             (Matrix::Flags& Eigen::DirectAccessBit) != 0 &&
                          (Matrix::Flags & Eigen::RowMajorBit) != 0 && Matrix::InnerStrideAtCompileTime == 1;
 
 /// Rank extents over memory that it does not own; the last axis is contiguous, the others have any stride (0 repeats).
@@ -50,24 +52,24 @@ class View {
   /// Strided, in elements; the last stride is 1.
   constexpr View(T* data, Shape<Rank> shape, Shape<Rank> strides) : data_(data), shape_(shape), strides_(strides) {}
 
-  /// The elements of a std::vector, std::array or std::span, as one axis. An empty one is given all the same, though it may have
-  /// no address.
+  /// The elements of a std::vector, std::array or std::span, as one axis. An empty one is given all the same, though it
+  /// may have no address.
   template <class Range>
-    requires(Rank == 1 && std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
-             std::convertible_to<std::remove_reference_t<std::ranges::range_reference_t<Range>> (*)[], T (*)[]>)
-  constexpr View(Range&& range) : View(std::ranges::empty(range) ? &nothing_ : std::ranges::data(range), Shape<1>{static_cast<Index>(std::ranges::size(range))}) {}
+  requires(Rank == 1 && std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
+           std::convertible_to<std::remove_reference_t<std::ranges::range_reference_t<Range>> (*)[],
+                               T (*)[]>) constexpr View(Range&& range)
+      : View(std::ranges::empty(range) ? &nothing_ : std::ranges::data(range),
+             Shape<1>{static_cast<Index>(std::ranges::size(range))}) {}
 
   /// A row-major Eigen matrix, map, reference or block, without a copy.
   template <class Matrix>
-    requires(Rank == 2 && RowMajorMatrix<std::remove_cvref_t<Matrix>> &&
-             std::convertible_to<std::remove_pointer_t<decltype(std::declval<Matrix&>().data())> (*)[], T (*)[]>)
-  View(Matrix&& matrix) : View(matrix.size() == 0 ? &nothing_ : matrix.data(), Shape<2>{matrix.rows(), matrix.cols()}, Shape<2>{matrix.outerStride(), 1}) {}
+  requires(Rank == 2 && RowMajorMatrix<std::remove_cvref_t<Matrix>> &&
+           std::convertible_to<std::remove_pointer_t<decltype(std::declval<Matrix&>().data())> (*)[], T (*)[]>)
+      View(Matrix&& matrix)
+      : View(matrix.size() == 0 ? &nothing_ : matrix.data(), Shape<2>{matrix.rows(), matrix.cols()},
+             Shape<2>{matrix.outerStride(), 1}) {}
 
-  constexpr operator View<const T, Rank>() const
-    requires(!std::is_const_v<T>)
-  {
-    return {data_, shape_, strides_};
-  }
+  constexpr operator View<const T, Rank>() const requires(!std::is_const_v<T>) { return {data_, shape_, strides_}; }
 
   constexpr explicit operator bool() const { return data_ != nullptr; }
   constexpr T* data() const { return data_; }
@@ -80,8 +82,7 @@ class View {
 
   /// One element.
   template <class... Indices>
-    requires(sizeof...(Indices) == Rank)
-  constexpr T& operator()(Indices... indices) const {
+  requires(sizeof...(Indices) == Rank) constexpr T& operator()(Indices... indices) const {
     Index offset = 0;
     int axis = 0;
     ((offset += static_cast<Index>(indices) * strides_[axis++]), ...);
@@ -89,18 +90,12 @@ class View {
   }
 
   /// The i-th slice along the first axis.
-  constexpr View<T, Rank - 1> operator[](Index i) const
-    requires(Rank > 1)
-  {
+  constexpr View<T, Rank - 1> operator[](Index i) const requires(Rank > 1) {
     Shape<Rank - 1> shape{}, strides{};
     for (int axis = 1; axis < Rank; ++axis) shape[axis - 1] = shape_[axis], strides[axis - 1] = strides_[axis];
     return {data_ + i * strides_[0], shape, strides};
   }
-  constexpr T& operator[](Index i) const
-    requires(Rank == 1)
-  {
-    return data_[i];
-  }
+  constexpr T& operator[](Index i) const requires(Rank == 1) { return data_[i]; }
 
   /// `count` entries of `axis` from `first` on.
   constexpr View slice(int axis, Index first, Index count) const {
@@ -131,11 +126,7 @@ class View {
   }
 
   /// First element of the i-th row.
-  constexpr T* row(Index i) const
-    requires(Rank == 2)
-  {
-    return data_ + i * strides_[0];
-  }
+  constexpr T* row(Index i) const requires(Rank == 2) { return data_ + i * strides_[0]; }
 
   /// The same memory as rows()×width().
   View<T, 2> flat() const {
@@ -179,7 +170,8 @@ class View {
 template <class T, int Rank>
 using ConstView = View<const T, Rank>;
 
-/// Whether a view was given. An empty one may have no address, as that of an empty std::vector; one without any extents was not.
+/// Whether a view was given. An empty one may have no address, as that of an empty std::vector; one without any extents
+/// was not.
 template <class T, int Rank>
 constexpr bool is_given(View<T, Rank> x) {
   return x || x.shape() != Shape<Rank>{};

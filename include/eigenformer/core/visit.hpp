@@ -41,7 +41,8 @@ struct Leaf {
 /// Thrown by what would read or change a weight whose values pack() gave up; walk() gives its name.
 class NoValues : public Error {
  public:
-  explicit NoValues(const std::string& name) : Error("[" + name + "] its values were given up by pack(): this weight serves inference alone") {}
+  explicit NoValues(const std::string& name)
+      : Error("[" + name + "] its values were given up by pack(): this weight serves inference alone") {}
 };
 
 namespace detail {
@@ -55,7 +56,8 @@ class Walker {
   void operator()(const Leaf& leaf, First& first, Rest&... rest) {
     if (ended_) return;
     within(leaf.name, [&] {
-      if (!((first.shape() == rest.shape()) && ...)) fail(path(), "the models differ in shape: ", first.shape(), " and others");
+      if (!((first.shape() == rest.shape()) && ...))
+        fail(path(), "the models differ in shape: ", first.shape(), " and others");
       if (!std::as_const(first)) return;
       const auto call = [&] {
         try {
@@ -95,14 +97,16 @@ class Walker {
   template <class Item>
   struct Kind<std::optional<Item>> {
     static void descend(Walker& walker, auto& first, auto&... rest) {
-      if (!((first.has_value() == rest.has_value()) && ...)) fail(walker.path(), "only some of the models have this part");
+      if (!((first.has_value() == rest.has_value()) && ...))
+        fail(walker.path(), "only some of the models have this part");
       if (first) walker.descend(*first, *rest...);
     }
   };
   template <class... Items>
   struct Kind<std::variant<Items...>> {
     static void descend(Walker& walker, auto& first, auto&... rest) {
-      if (!(((first.index)() == (rest.index)()) && ...)) fail(walker.path(), "the models differ in the kind of this part");
+      if (!(((first.index)() == (rest.index)()) && ...))
+        fail(walker.path(), "the models differ in the kind of this part");
       std::visit(
           [&](auto& item) {
             using Item = std::remove_const_t<std::remove_reference_t<decltype(item)>>;
@@ -146,8 +150,8 @@ class Walker {
 }  // namespace detail
 
 /// Calls f(path, leaf, tensor, …) for every tensor of the models, which must have the same structure; path is the
-/// dotted name, e.g. "encoder.blocks.0.attention.query.weight". Or f(leaf, tensor, …), if that is what f takes. An f that returns
-/// bool ends the walk by true.
+/// dotted name, e.g. "encoder.blocks.0.attention.query.weight". Or f(leaf, tensor, …), if that is what f takes. An f
+/// that returns bool ends the walk by true.
 template <class F, class... Models>
 void walk(F&& f, Models&... models) {
   detail::Walker<F> walker(f);

@@ -34,21 +34,21 @@ inline double length_penalty(LengthPenalty rule, double alpha, Index length) {
 }
 
 struct BeamConfig {
-  Index max_tokens = 100;                   ///< at most so many per text, an end token included
-  Index min_tokens = 0;                     ///< at least so many before an end
-  std::vector<Id> ends{};                   ///< any of them ends a text
-  std::optional<Id> begin{};                ///< comes before every prompt; encoder–decoders need it
-  Index beams = 4;                          ///< K
-  Index n_best = 1;                         ///< how many texts are kept of each sentence, at most K
+  Index max_tokens = 100;     ///< at most so many per text, an end token included
+  Index min_tokens = 0;       ///< at least so many before an end
+  std::vector<Id> ends{};     ///< any of them ends a text
+  std::optional<Id> begin{};  ///< comes before every prompt; encoder–decoders need it
+  Index beams = 4;            ///< K
+  Index n_best = 1;           ///< how many texts are kept of each sentence, at most K
   LengthPenalty penalty = LengthPenalty::none;
   double alpha = 1;
   std::vector<std::vector<Id>> prefixes{};  ///< what each text is made to begin with; counts as generated
   TokenRules rules{};                       ///< on log-probabilities, which are not made to sum to 1 again
-  bool forced_cost = false;                 ///< rules.forced cost what the model says; else nothing: their log-probability is 0, as in
-                                            ///< transformers. Tokens of a prefix cost what the model says in either case
-  bool stop_early = true;                   ///< leave a sentence when nothing can change its results. Takes it that no rule makes a
-                                            ///< log-probability positive
-  Index chunk = 512;                        ///< prompts are read by so many tokens a pass: bounds the memory
+  bool forced_cost = false;  ///< rules.forced cost what the model says; else nothing: their log-probability is 0, as in
+                             ///< transformers. Tokens of a prefix cost what the model says in either case
+  bool stop_early = true;    ///< leave a sentence when nothing can change its results. Takes it that no rule makes a
+                             ///< log-probability positive
+  Index chunk = 512;         ///< prompts are read by so many tokens a pass: bounds the memory
 };
 
 struct Hypothesis {
@@ -57,7 +57,7 @@ struct Hypothesis {
   double score = 0;                       ///< their sum
   double normalized = 0;                  ///< divided by the length penalty
   bool ended = false;                     ///< by an end token, not by length
-  std::string failure{};                  ///< why it could not go on, if so: then it is normalized to −∞, and the last of its sentence
+  std::string failure{};  ///< why it could not go on, if so: then it is normalized to −∞, and the last of its sentence
 };
 
 namespace detail {
@@ -103,15 +103,19 @@ class Ranker {
  public:
   Ranker(const RuleScope& scope, bool forced_cost) : rules_(scope), forced_cost_(forced_cost) {}
 
-  /// From logits (V), at most `count`: scores are those of the tokens alone. Returns how many there are; none, and why, on a failure.
-  Index operator()(const DecodeStep& at, std::span<const T> logits, Index count, Candidate* candidates, std::string& failure) try {
+  /// From logits (V), at most `count`: scores are those of the tokens alone. Returns how many there are; none, and why,
+  /// on a failure.
+  Index operator()(const DecodeStep& at, std::span<const T> logits, Index count, Candidate* candidates,
+                   std::string& failure) try {
     const auto width = static_cast<Index>(logits.size());
     check_logits(at, logits.data(), width);
     const auto total = kernel::softmax_sum(logits.data(), width, [](auto...) {});
     if (!(total.sum > 0)) fail_without_tokens(at);
     Index found = 0;
     const auto put = [&](Id token, double value) { candidates[found++] = {value, value, 0, token}; };
-    const auto of_model = [&, log_sum = total.log_sum_exp()](Id token) { return static_cast<double>(logits[static_cast<std::size_t>(token)]) - log_sum; };
+    const auto of_model = [&, log_sum = total.log_sum_exp()](Id token) {
+      return static_cast<double>(logits[static_cast<std::size_t>(token)]) - log_sum;
+    };
     if (const auto token = rules_.forced(at)) {
       const double value = forced_cost_ || rules_.prefix(at) ? of_model(*token) : 0;
       if (!std::isinf(value)) put(*token, value);
@@ -119,9 +123,11 @@ class Ranker {
       for (const Id id : kernel::top(logits.data(), width, count, room_)) put(id, of_model(id));
     } else {
       row_.resize(logits.size());
-      kernel::row_map(row_.data(), width) = (kernel::row_map(logits.data(), width) - total.largest) - std::log(total.sum);
+      kernel::row_map(row_.data(), width) =
+          (kernel::row_map(logits.data(), width) - total.largest) - std::log(total.sum);
       rules_(at, std::span<T>(row_));
-      for (const Id id : kernel::top(row_.data(), width, count, room_)) put(id, static_cast<double>(row_[static_cast<std::size_t>(id)]));
+      for (const Id id : kernel::top(row_.data(), width, count, room_))
+        put(id, static_cast<double>(row_[static_cast<std::size_t>(id)]));
     }
     return found;
   } catch (const SequenceError& error) {
@@ -136,7 +142,9 @@ class Ranker {
   kernel::TopRoom room_;
 };
 
-inline RuleScope scope_of(const BeamConfig& config) { return {config.rules, config.ends, config.begin, config.min_tokens, config.max_tokens, config.prefixes}; }
+inline RuleScope scope_of(const BeamConfig& config) {
+  return {config.rules, config.ends, config.begin, config.min_tokens, config.max_tokens, config.prefixes};
+}
 
 /// What can be known before the model has run.
 inline void validate(const Context& ctx, const BeamConfig& config, std::size_t sentences) {
@@ -146,7 +154,8 @@ inline void validate(const Context& ctx, const BeamConfig& config, std::size_t s
   require_range("beam_search", "alpha", config.alpha, std::numeric_limits<double>::lowest(), endless);
   scope_of(config).validate(sentences);
   const double longest = length_penalty(config.penalty, config.alpha, (std::max)(config.max_tokens, Index{1}));
-  ensure(std::isnormal(longest), "beam_search", "the length penalty of ", config.max_tokens, " tokens, of exponent ", config.alpha, ", is ", longest);
+  ensure(std::isnormal(longest), "beam_search", "the length penalty of ", config.max_tokens, " tokens, of exponent ",
+         config.alpha, ", is ", longest);
   RuleSet rules(scope_of(config));  // its parts check their settings
   Reader reader(config.chunk);
 }
@@ -158,8 +167,10 @@ class Sentence {
 
   Index beams = 1;  ///< how many go on
 
-  /// What becomes of the candidates of a step: ends among the best K are kept, the best K others go on as `next` beams, from `parents`.
-  void go_on(const std::vector<Beam>& beams_before, std::vector<Candidate>& pool, Index step, std::vector<Beam>& next, std::vector<Index>& parents) {
+  /// What becomes of the candidates of a step: ends among the best K are kept, the best K others go on as `next` beams,
+  /// from `parents`.
+  void go_on(const std::vector<Beam>& beams_before, std::vector<Candidate>& pool, Index step, std::vector<Beam>& next,
+             std::vector<Index>& parents) {
     std::sort(pool.begin(), pool.end());
     const std::size_t begin = parents.size();
     Index ranked = 0, others = 0;  // of those, tokens that do not end
@@ -186,7 +197,12 @@ class Sentence {
   /// A text that cannot go on. The first, of those the best, is reported.
   void fail(const Beam& beam, const std::string& reason) {
     if (!failed_)
-      failed_ = Hypothesis{{beam.text.begin() + static_cast<Index>(prompt_), beam.text.end()}, beam.log_probabilities, beam.score, -std::numeric_limits<double>::infinity(), false, reason};
+      failed_ = Hypothesis{{beam.text.begin() + static_cast<Index>(prompt_), beam.text.end()},
+                           beam.log_probabilities,
+                           beam.score,
+                           -std::numeric_limits<double>::infinity(),
+                           false,
+                           reason};
   }
 
   std::vector<Hypothesis> take() {
@@ -202,19 +218,25 @@ class Sentence {
     const auto length = static_cast<Index>(beam.log_probabilities.size()) + 1;
     const double normalized = last.score / length_penalty(config_.penalty, config_.alpha, length);
     if (full() && normalized <= kept_.back().normalized) return;
-    Hypothesis text{{beam.text.begin() + static_cast<Index>(prompt_), beam.text.end()}, beam.log_probabilities, last.score, normalized, ended};
+    Hypothesis text{{beam.text.begin() + static_cast<Index>(prompt_), beam.text.end()},
+                    beam.log_probabilities,
+                    last.score,
+                    normalized,
+                    ended};
     if (!ended) text.tokens.push_back(last.token);
     text.log_probabilities.push_back(last.log_probability);
-    const auto place = std::find_if(kept_.begin(), kept_.end(), [&](const Hypothesis& other) { return other.normalized < normalized; });
+    const auto place = std::find_if(kept_.begin(), kept_.end(),
+                                    [&](const Hypothesis& other) { return other.normalized < normalized; });
     kept_.insert(place, std::move(text));
     if (static_cast<Index>(kept_.size()) > config_.n_best) kept_.pop_back();
   }
 
-  /// Whether no text that goes on from this score and length can be among the results. Scores do not grow, and penalties
-  /// change with the length in one direction: the best it can reach is as long as possible, or as short.
+  /// Whether no text that goes on from this score and length can be among the results. Scores do not grow, and
+  /// penalties change with the length in one direction: the best it can reach is as long as possible, or as short.
   bool settled(double score, Index length) const {
     const auto reach = [&](Index at) { return score / length_penalty(config_.penalty, config_.alpha, at); };
-    return config_.stop_early && full() && (std::max)(reach(length + 1), reach(config_.max_tokens)) <= kept_.back().normalized;
+    return config_.stop_early && full() &&
+           (std::max)(reach(length + 1), reach(config_.max_tokens)) <= kept_.back().normalized;
   }
 
   bool full() const { return static_cast<Index>(kept_.size()) == config_.n_best; }
@@ -227,7 +249,8 @@ class Sentence {
 
 /// The search, for either kind of model: from a new state and the texts that every sentence begins with.
 template <class Model>
-std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model& model, typename Model::State state, const std::vector<std::vector<Id>>& texts,
+std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model& model, typename Model::State state,
+                                                      const std::vector<std::vector<Id>>& texts,
                                                       const BeamConfig& config) {
   using T = typename Model::T;
   const RuleScope scope = scope_of(config);
@@ -249,15 +272,16 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
   std::vector<Candidate> pool;
   std::vector<Index> parents;
   std::vector<std::string> failures;  // of each beam
-  // So many of each beam are enough for the best K of all, and for K that go on even if the ends are before them. A single
-  // beam is greedy decoding: it has no second best to go on with after its end.
+  // So many of each beam are enough for the best K of all, and for K that go on even if the ends are before them. A
+  // single beam is greedy decoding: it has no second best to go on with after its end.
   const Index wanted = config.beams == 1 ? 1 : config.beams + static_cast<Index>(config.ends.size());
 
   for (Index step = 0; !live.empty(); ++step) {  // every beam has generated so many tokens
     const auto memory = ctx.scratch();
     ConstView<T, 2> logits;  // (beams, V)
     try {
-      logits = reader(ctx, model, state, [&](Index i) { return std::span<const Id>(beams[static_cast<std::size_t>(i)].text); });
+      logits = reader(ctx, model, state,
+                      [&](Index i) { return std::span<const Id>(beams[static_cast<std::size_t>(i)].text); });
     } catch (const std::exception& error) {
       if (step == 0) throw;
       Index first = 0;
@@ -274,8 +298,9 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
     failures.resize(static_cast<std::size_t>(count));
     for_rows(ctx.threads, config.rules, count, logits.width(), [&](Index i, int slot) {
       const auto beam = static_cast<std::size_t>(i);
-      found[i] = rankers[static_cast<std::size_t>(slot)]({beams[beam].text, step, static_cast<Index>(owners[beam])},
-                                                         std::span(logits.row(i), static_cast<std::size_t>(logits.width())), most, candidates.row(i), failures[beam]);
+      found[i] = rankers[static_cast<std::size_t>(slot)](
+          {beams[beam].text, step, static_cast<Index>(owners[beam])},
+          std::span(logits.row(i), static_cast<std::size_t>(logits.width())), most, candidates.row(i), failures[beam]);
     });
 
     parents.clear();
@@ -287,12 +312,14 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
       const Beam& best = beams[static_cast<std::size_t>(first)];
       pool.clear();
       for (Index i = first; i < first + sentence.beams; ++i) {
-        if (std::string& failure = failures[static_cast<std::size_t>(i)]; !failure.empty()) sentence.fail(beams[static_cast<std::size_t>(i)], std::exchange(failure, {}));
+        if (std::string& failure = failures[static_cast<std::size_t>(i)]; !failure.empty())
+          sentence.fail(beams[static_cast<std::size_t>(i)], std::exchange(failure, {}));
         for (Index c = 0; c < found[i]; ++c) {
           const Candidate& each = candidates(i, c);
-          ensure(!config.stop_early || each.log_probability <= 0, "beam_search", "sentence ", number, ", step ", step, ": a rule made the log-probability of token ",
-                  each.token, " positive: stop_early must be off");
-          pool.push_back({beams[static_cast<std::size_t>(i)].score + each.log_probability, each.log_probability, i, each.token});
+          ensure(!config.stop_early || each.log_probability <= 0, "beam_search", "sentence ", number, ", step ", step,
+                 ": a rule made the log-probability of token ", each.token, " positive: stop_early must be off");
+          pool.push_back(
+              {beams[static_cast<std::size_t>(i)].score + each.log_probability, each.log_probability, i, each.token});
         }
       }
       first += sentence.beams;
@@ -315,36 +342,42 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
 
 /// Of what an encoder–decoder says for each source (B, M) of a length (B; null: all M), the best; otherwise as below.
 template <class Model>
-std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths, const BeamConfig& config = {}) {
+std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, ConstView<Id, 2> source,
+                                                 ConstView<Index, 1> lengths, const BeamConfig& config = {}) {
   const auto sentences = static_cast<std::size_t>(source.extent(0));
   detail::validate(ctx, config, sentences);
   ensure(config.begin.has_value(), "beam_search", "an encoder–decoder needs a begin token");
   const auto texts = detail::texts_of(std::vector<std::vector<Id>>(sentences), config.begin, config.max_tokens);
-  if (sentences == 0 || config.max_tokens == 0) return std::vector<std::vector<Hypothesis>>(sentences, std::vector<Hypothesis>(1));
+  if (sentences == 0 || config.max_tokens == 0)
+    return std::vector<std::vector<Hypothesis>>(sentences, std::vector<Hypothesis>(1));
   detail::check_room(model, texts, config.max_tokens);
   const auto memory = ctx.scratch();
   return detail::beam_search_from(ctx, model, model.start(ctx, source, lengths), texts, config);
 }
 
-/// Of the continuations of each prompt, or of the only one, by a decoder-only model, or of what an encoder–decoder says for each source:
-/// the best, at most n_best; the best first. Ends count among the K best candidates of a step, and K others go on.
+/// Of the continuations of each prompt, or of the only one, by a decoder-only model, or of what an encoder–decoder says
+/// for each source: the best, at most n_best; the best first. Ends count among the K best candidates of a step, and K
+/// others go on.
 ///
-/// As in transformers, a hypothesis is worth the sum of its tokens' log-probabilities, a softmax of the logits which the rules change
-/// then, and which is not made to sum to 1 again (there: unless renormalize_logits); with LengthPenalty::power it is divided by
-/// length^α, where the end token counts and the prompt does not. Forced tokens cost nothing, see forced_cost: {0, id} is
-/// forced_bos_token_id, {max_tokens − 1, id} forced_eos_token_id. With stop_early the results are those of early_stopping = "never",
-/// which the heuristic of early_stopping = false may miss. min_tokens is min_new_tokens; rules.suppressed are suppress_tokens, and
-/// bad_words_ids of one token each.
+/// As in transformers, a hypothesis is worth the sum of its tokens' log-probabilities, a softmax of the logits which
+/// the rules change then, and which is not made to sum to 1 again (there: unless renormalize_logits); with
+/// LengthPenalty::power it is divided by length^α, where the end token counts and the prompt does not. Forced tokens
+/// cost nothing, see forced_cost: {0, id} is forced_bos_token_id, {max_tokens − 1, id} forced_eos_token_id. With
+/// stop_early the results are those of early_stopping = "never", which the heuristic of early_stopping = false may
+/// miss. min_tokens is min_new_tokens; rules.suppressed are suppress_tokens, and bad_words_ids of one token each.
 ///
-/// A hypothesis whose logits are no numbers goes on no more; the others of its sentence do, and it comes after the results, with the reason.
-/// So does the best of a sentence of which the rules leave nothing, and that of each that goes on if the model throws once there is text.
-/// Other sentences have the results that they have alone. What a processor throws is as in generate().
+/// A hypothesis whose logits are no numbers goes on no more; the others of its sentence do, and it comes after the
+/// results, with the reason. So does the best of a sentence of which the rules leave nothing, and that of each that
+/// goes on if the model throws once there is text. Other sentences have the results that they have alone. What a
+/// processor throws is as in generate().
 template <class Model>
-std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, const Sequences& prompts, const BeamConfig& config = {}) {
+std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, const Sequences& prompts,
+                                                 const BeamConfig& config = {}) {
   if constexpr (detail::decodes_only<Model>) {
     detail::validate(ctx, config, prompts.ids.size());
     const auto texts = detail::texts_of(prompts.ids, config.begin, config.max_tokens);
-    if (texts.empty() || config.max_tokens == 0) return std::vector<std::vector<Hypothesis>>(texts.size(), std::vector<Hypothesis>(1));
+    if (texts.empty() || config.max_tokens == 0)
+      return std::vector<std::vector<Hypothesis>>(texts.size(), std::vector<Hypothesis>(1));
     detail::check_room(model, texts, config.max_tokens);
     return detail::beam_search_from(ctx, model, model.start(static_cast<Index>(texts.size())), texts, config);
   } else {

@@ -22,19 +22,19 @@
 namespace eigenformer {
 
 struct GenerateConfig {
-  Index max_tokens = 100;                            ///< at most so many per sequence, an end token included; learned positions must reach so far
-  Index min_tokens = 0;                              ///< at least so many before an end
-  std::vector<Id> ends{};                            ///< any of them ends a sequence
-  std::optional<Id> begin{};                         ///< comes before every prompt; encoder–decoders need it
-  std::vector<std::vector<Id>> stops{};              ///< sequences of tokens that end a sequence
-  std::vector<std::vector<Id>> prefixes{};           ///< what each sequence is made to begin with; counts as generated
-  std::optional<Sampling> sampling{};                ///< none: the most probable token, of equals the lowest id
+  Index max_tokens = 100;  ///< at most so many per sequence, an end token included; learned positions must reach so far
+  Index min_tokens = 0;    ///< at least so many before an end
+  std::vector<Id> ends{};  ///< any of them ends a sequence
+  std::optional<Id> begin{};                ///< comes before every prompt; encoder–decoders need it
+  std::vector<std::vector<Id>> stops{};     ///< sequences of tokens that end a sequence
+  std::vector<std::vector<Id>> prefixes{};  ///< what each sequence is made to begin with; counts as generated
+  std::optional<Sampling> sampling{};       ///< none: the most probable token, of equals the lowest id
   TokenRules rules{};
-  bool log_probabilities = false;                    ///< wanted in the results
+  bool log_probabilities = false;                            ///< wanted in the results
   std::function<bool(Index sequence, Id token)> on_token{};  ///< see generate()
-  Index first_sequence = 0;                          ///< the number of the first sequence, for drawing: prompt i alone, with this
-                                                     ///< number i, gives the text that it gives among others
-  Index chunk = 512;                                 ///< prompts are read by so many tokens a pass: bounds the memory
+  Index first_sequence = 0;  ///< the number of the first sequence, for drawing: prompt i alone, with this
+                             ///< number i, gives the text that it gives among others
+  Index chunk = 512;         ///< prompts are read by so many tokens a pass: bounds the memory
 };
 
 /// Why a sequence ended.
@@ -42,10 +42,10 @@ enum class Ending { length, end_token, stop_sequence, callback, failed };
 
 struct Generated {
   std::vector<Id> tokens;                 ///< without prompt, end token and stop sequence
-  std::vector<double> log_probabilities;  ///< of the tokens, and of the end token if there was one; under the model as it is,
-                                          ///< before rules and filters
+  std::vector<double> log_probabilities;  ///< of the tokens, and of the end token if there was one; under the model as
+                                          ///< it is, before rules and filters
   Ending ending = Ending::length;
-  std::string failure{};                  ///< why it failed, if it did; the tokens are those before
+  std::string failure{};  ///< why it failed, if it did; the tokens are those before
 };
 
 namespace detail {
@@ -53,7 +53,8 @@ namespace detail {
 /// One sequence's tokens as they come: ends, stop sequences, and what the callback may see.
 class Collector {
  public:
-  Collector(const GenerateConfig& config, Index sequence, Generated& result) : config_(config), sequence_(sequence), result_(result) {
+  Collector(const GenerateConfig& config, Index sequence, Generated& result)
+      : config_(config), sequence_(sequence), result_(result) {
     const auto expected = static_cast<std::size_t>((std::min)(config.max_tokens, expected_tokens));
     result.tokens.reserve(expected);
     if (config.log_probabilities) result.log_probabilities.reserve(expected);
@@ -62,7 +63,8 @@ class Collector {
   /// Whether the sequence goes on.
   bool add(const Choice& choice) {
     if (config_.log_probabilities) result_.log_probabilities.push_back(choice.log_probability);
-    if (std::find(config_.ends.begin(), config_.ends.end(), choice.token) != config_.ends.end()) return finish(Ending::end_token);
+    if (std::find(config_.ends.begin(), config_.ends.end(), choice.token) != config_.ends.end())
+      return finish(Ending::end_token);
     auto& tokens = result_.tokens;
     tokens.push_back(choice.token);
     std::size_t stop = 0, held = 0;  // the longest end of the tokens that is a stop sequence, or may become one
@@ -116,7 +118,8 @@ class Collector {
 };
 
 inline RuleScope scope_of(const GenerateConfig& config) {
-  return {config.rules, config.ends, config.begin, config.min_tokens, config.max_tokens, config.prefixes, config.first_sequence};
+  return {config.rules,      config.ends,     config.begin,         config.min_tokens,
+          config.max_tokens, config.prefixes, config.first_sequence};
 }
 
 /// What can be known before the model has run.
@@ -134,13 +137,15 @@ inline void validate(const Context& ctx, const GenerateConfig& config, std::size
 
 /// The loop, for either kind of model: from a new state and the texts that every sequence begins with.
 template <class Model>
-std::vector<Generated> generate_from(Context& ctx, const Model& model, typename Model::State state, std::vector<std::vector<Id>> texts, const GenerateConfig& config) {
+std::vector<Generated> generate_from(Context& ctx, const Model& model, typename Model::State state,
+                                     std::vector<std::vector<Id>> texts, const GenerateConfig& config) {
   using T = typename Model::T;
   const RuleScope scope = scope_of(config);
   std::vector<Generated> results(texts.size());
   std::vector<Collector> collectors;
   for (std::size_t i = 0; i < texts.size(); ++i) collectors.emplace_back(config, static_cast<Index>(i), results[i]);
-  std::vector<Sampler<T>> samplers(static_cast<std::size_t>(ctx.threads.count()), Sampler<T>(scope, config.sampling, config.log_probabilities));
+  std::vector<Sampler<T>> samplers(static_cast<std::size_t>(ctx.threads.count()),
+                                   Sampler<T>(scope, config.sampling, config.log_probabilities));
   Reader reader(config.chunk);
   reserve(state, texts, config.max_tokens);
 
@@ -165,7 +170,8 @@ std::vector<Generated> generate_from(Context& ctx, const Model& model, typename 
     for_rows(ctx.threads, config.rules, count, logits.width(), [&](Index i, int slot) {
       const DecodeStep at{text(i), step, config.first_sequence + static_cast<Index>(live[static_cast<std::size_t>(i)])};
       try {
-        choices[static_cast<std::size_t>(i)] = samplers[static_cast<std::size_t>(slot)](at, std::span(logits.row(i), static_cast<std::size_t>(logits.width())));
+        choices[static_cast<std::size_t>(i)] = samplers[static_cast<std::size_t>(slot)](
+            at, std::span(logits.row(i), static_cast<std::size_t>(logits.width())));
       } catch (const SequenceError& error) {
         failures[static_cast<std::size_t>(i)] = error.what();
       }
@@ -192,7 +198,8 @@ std::vector<Generated> generate_from(Context& ctx, const Model& model, typename 
 
 /// What belongs to each source (B, M) of a length (B; null: all M), from an encoder–decoder; otherwise as below.
 template <class Model>
-std::vector<Generated> generate(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths, const GenerateConfig& config = {}) {
+std::vector<Generated> generate(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths,
+                                const GenerateConfig& config = {}) {
   const auto sequences = static_cast<std::size_t>(source.extent(0));
   detail::validate(ctx, config, sequences);
   ensure(config.begin.has_value(), "generate", "an encoder–decoder needs a begin token");
@@ -203,21 +210,24 @@ std::vector<Generated> generate(Context& ctx, const Model& model, ConstView<Id, 
   return detail::generate_from(ctx, model, model.start(ctx, source, lengths), std::move(texts), config);
 }
 
-/// What follows each prompt, or the only one, from a decoder-only model; what belongs to each source, from an encoder–decoder. With
-/// on_token, every token is passed on as soon as it is certain that no stop sequence takes it away; where that returns false, its
-/// sequence ends with this token.
+/// What follows each prompt, or the only one, from a decoder-only model; what belongs to each source, from an
+/// encoder–decoder. With on_token, every token is passed on as soon as it is certain that no stop sequence takes it
+/// away; where that returns false, its sequence ends with this token.
 ///
-/// A sequence whose logits are no numbers, or whom the rules leave no token, ends as failed, with the reason and the tokens before; the
-/// others get the text that they get alone. If the model throws once there is text, all that go on end so. What on_token or a processor
-/// throws (but for a SequenceError) reaches the caller as it is, and there are no results; the context and the model are as before.
+/// A sequence whose logits are no numbers, or whom the rules leave no token, ends as failed, with the reason and the
+/// tokens before; the others get the text that they get alone. If the model throws once there is text, all that go on
+/// end so. What on_token or a processor throws (but for a SequenceError) reaches the caller as it is, and there are no
+/// results; the context and the model are as before.
 template <class Model>
-std::vector<Generated> generate(Context& ctx, const Model& model, const Sequences& prompts, const GenerateConfig& config = {}) {
+std::vector<Generated> generate(Context& ctx, const Model& model, const Sequences& prompts,
+                                const GenerateConfig& config = {}) {
   if constexpr (detail::decodes_only<Model>) {
     detail::validate(ctx, config, prompts.ids.size());
     auto texts = detail::texts_of(prompts.ids, config.begin, config.max_tokens);
     if (texts.empty() || config.max_tokens == 0) return std::vector<Generated>(texts.size());
     detail::check_room(model, texts, config.max_tokens);
-    return detail::generate_from(ctx, model, model.start(static_cast<Index>(prompts.ids.size())), std::move(texts), config);
+    return detail::generate_from(ctx, model, model.start(static_cast<Index>(prompts.ids.size())), std::move(texts),
+                                 config);
   } else {
     const detail::PaddedIds source(prompts.ids);
     return generate(ctx, model, source.ids, source.lengths, config);

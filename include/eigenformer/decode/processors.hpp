@@ -1,5 +1,5 @@
-// Logits processors: what changes the logits of the next token before one is chosen. A processor is anything that can be
-// called with a DecodeStep and the logits; an excluded token gets −∞.
+// Logits processors: what changes the logits of the next token before one is chosen. A processor is anything that can
+// be called with a DecodeStep and the logits; an excluded token gets −∞.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ struct DecodeStep {
   Index sequence = 0;            ///< its number
 };
 
-/// What a processor throws if it cannot go on with a sequence: that one ends as failed, with this text as the reason, and the others
-/// go on. Anything else that a processor throws ends the whole call.
+/// What a processor throws if it cannot go on with a sequence: that one ends as failed, with this text as the reason,
+/// and the others go on. Anything else that a processor throws ends the whole call.
 class SequenceError : public Error {
  public:
   using Error::Error;
@@ -48,14 +48,17 @@ inline std::string without_tokens(const DecodeStep& at) { return failure_text(at
 template <class T>
 void check_logits(const DecodeStep& at, const T* logits, Index vocabulary) {
   if (kernel::bounded_above(logits, vocabulary)) return;
-  const T* const bad = std::find_if(logits, logits + vocabulary, [](T x) { return !(x < std::numeric_limits<T>::infinity()); });
-  throw SequenceError(failure_text(at, "the logit of token " + std::to_string(bad - logits) + " is " + (std::isnan(*bad) ? "not a number" : "infinite")));
+  const T* const bad =
+      std::find_if(logits, logits + vocabulary, [](T x) { return !(x < std::numeric_limits<T>::infinity()); });
+  throw SequenceError(failure_text(at, "the logit of token " + std::to_string(bad - logits) + " is " +
+                                           (std::isnan(*bad) ? "not a number" : "infinite")));
 }
 [[noreturn]] inline void fail_without_tokens(const DecodeStep& at) { throw SequenceError(without_tokens(at)); }
 
 /// The ids of the largest logits, at most `count`, in the order of kernel::top(). There is at least one.
 template <class T>
-std::span<const Id> largest_logits(const DecodeStep& at, std::span<const T> logits, Index count, kernel::TopRoom& room) {
+std::span<const Id> largest_logits(const DecodeStep& at, std::span<const T> logits, Index count,
+                                   kernel::TopRoom& room) {
   const auto ids = kernel::top(logits.data(), static_cast<Index>(logits.size()), count, room);
   if (ids.empty()) fail_without_tokens(at);
   return ids;
@@ -69,11 +72,13 @@ void exclude_all_but(std::span<T> logits, Id token) {
 }
 template <class T>
 void exclude(std::span<T> logits, Id token) {
-  if (token >= 0 && static_cast<std::size_t>(token) < logits.size()) logits[static_cast<std::size_t>(token)] = -std::numeric_limits<T>::infinity();
+  if (token >= 0 && static_cast<std::size_t>(token) < logits.size())
+    logits[static_cast<std::size_t>(token)] = -std::numeric_limits<T>::infinity();
 }
 
 /// Ends of ranges, which are not in them.
-inline constexpr double endless = std::numeric_limits<double>::infinity(), after_one = 1 + std::numeric_limits<double>::epsilon();
+inline constexpr double endless = std::numeric_limits<double>::infinity(),
+                        after_one = 1 + std::numeric_limits<double>::epsilon();
 
 /// What two ways to compute a probability may differ by.
 template <class T>
@@ -92,7 +97,8 @@ class Temperature {
     const Id best = detail::largest_logits(at, std::span<const T>(logits), 1, room_)[0];
     if (t_ < coldest) return detail::exclude_all_but(logits, best);
     auto row = kernel::row_map(logits.data(), static_cast<Index>(logits.size()));
-    row = (row - logits[static_cast<std::size_t>(best)]) / static_cast<T>((std::min)(t_, hottest));  // of differences, as x/t may overflow
+    row = (row - logits[static_cast<std::size_t>(best)]) /
+          static_cast<T>((std::min)(t_, hottest));  // of differences, as x/t may overflow
   }
 
  private:
@@ -112,7 +118,8 @@ class TopK {
   void operator()(const DecodeStep& at, std::span<T> logits) {
     const auto width = static_cast<Index>(logits.size());
     if (k_ == 0 || k_ >= width) return;
-    kernel::exclude_after(logits.data(), width, detail::largest_logits(at, std::span<const T>(logits), k_, room_).back());
+    kernel::exclude_after(logits.data(), width,
+                          detail::largest_logits(at, std::span<const T>(logits), k_, room_).back());
   }
 
  private:
@@ -120,8 +127,8 @@ class TopK {
   kernel::TopRoom room_;
 };
 
-/// Keeps the most probable tokens as long as the mass of those before is less than p: the nucleus of Holtzman et al. 2020,
-/// with the token that crosses p. 0 keeps one, 1 all.
+/// Keeps the most probable tokens as long as the mass of those before is less than p: the nucleus of Holtzman et al.
+/// 2020, with the token that crosses p. 0 keeps one, 1 all.
 class TopP {
  public:
   explicit TopP(double p) : p_(p) { require_range("decode", "top_p", p, 0, detail::after_one); }
@@ -130,12 +137,14 @@ class TopP {
   void operator()(const DecodeStep& at, std::span<T> logits) {
     if (p_ == 1) return;
     const auto width = static_cast<Index>(logits.size());
-    const double enough = p_ - detail::probability_error<T>, total = kernel::softmax_sum(logits.data(), width, [](auto...) {}).log_sum_exp();
+    const double enough = p_ - detail::probability_error<T>,
+                 total = kernel::softmax_sum(logits.data(), width, [](auto...) {}).log_sum_exp();
     for (Index some = 64;; some *= 4) {  // the nucleus is small, as a rule
       const auto best = detail::largest_logits(at, std::span<const T>(logits), some, room_);
       double mass = 0;
       std::size_t kept = 0;
-      for (; kept < best.size() && (kept == 0 || mass < enough); ++kept) mass += std::exp(static_cast<double>(logits[static_cast<std::size_t>(best[kept])]) - total);
+      for (; kept < best.size() && (kept == 0 || mass < enough); ++kept)
+        mass += std::exp(static_cast<double>(logits[static_cast<std::size_t>(best[kept])]) - total);
       if (mass < enough && static_cast<Index>(best.size()) == some) continue;
       return kernel::exclude_after(logits.data(), width, best[kept - 1]);
     }
@@ -154,7 +163,8 @@ class MinP {
   template <class T>
   void operator()(const DecodeStep& at, std::span<T> logits) {
     if (p_ == 0) return;
-    const T most = logits[static_cast<std::size_t>(detail::largest_logits(at, std::span<const T>(logits), 1, room_)[0])];
+    const T most =
+        logits[static_cast<std::size_t>(detail::largest_logits(at, std::span<const T>(logits), 1, room_)[0])];
     const T least = static_cast<T>(std::log(p_) - detail::probability_error<T>);
     auto row = kernel::row_map(logits.data(), static_cast<Index>(logits.size()));
     row = (row - most < least).select(-std::numeric_limits<T>::infinity(), row);
@@ -165,8 +175,8 @@ class MinP {
   kernel::TopRoom room_;
 };
 
-/// Every token that the text has, prompt included, becomes less probable (CTRL, Keskar et al. 2019): positive logits are
-/// divided by the penalty, negative ones multiplied, once for each distinct token.
+/// Every token that the text has, prompt included, becomes less probable (CTRL, Keskar et al. 2019): positive logits
+/// are divided by the penalty, negative ones multiplied, once for each distinct token.
 class RepetitionPenalty {
  public:
   explicit RepetitionPenalty(double penalty) : penalty_(penalty) {
@@ -183,7 +193,8 @@ class RepetitionPenalty {
       if (token < 0 || id >= logits.size() || std::exchange(seen_[id], round_) == round_) continue;
       const double logit = static_cast<double>(logits[id]);
       constexpr auto most = static_cast<double>((std::numeric_limits<T>::max)());
-      if (std::isfinite(logit)) logits[id] = static_cast<T>(std::clamp(logit > 0 ? logit / penalty_ : logit * penalty_, -most, most));
+      if (std::isfinite(logit))
+        logits[id] = static_cast<T>(std::clamp(logit > 0 ? logit / penalty_ : logit * penalty_, -most, most));
     }
   }
 
@@ -204,7 +215,8 @@ class NoRepeat {
     const auto before = static_cast<std::size_t>(n_ - 1);
     const auto last = at.tokens.last(before);
     for (std::size_t i = 0; i + before < at.tokens.size(); ++i)
-      if (std::equal(last.begin(), last.end(), at.tokens.begin() + static_cast<Index>(i))) detail::exclude(logits, at.tokens[i + before]);
+      if (std::equal(last.begin(), last.end(), at.tokens.begin() + static_cast<Index>(i)))
+        detail::exclude(logits, at.tokens[i + before]);
   }
 
  private:
@@ -233,8 +245,8 @@ struct MinLength {
   }
 };
 
-/// Tokens that come at given steps, whatever their logits. TokenRules::forced is the same among the rules; as a processor it leaves
-/// the token its logit, and the rules after it apply.
+/// Tokens that come at given steps, whatever their logits. TokenRules::forced is the same among the rules; as a
+/// processor it leaves the token its logit, and the rules after it apply.
 struct Forced {
   struct Token {
     Index step = 0;  ///< tokens generated before
@@ -259,7 +271,8 @@ struct Forced {
   void operator()(const DecodeStep& at, std::span<T> logits) const {
     const Token* const found = find(at.generated);
     if (!found) return;
-    ensure(found->token >= 0 && static_cast<std::size_t>(found->token) < logits.size(), "decode", "forced token ", found->token, " is not among ", logits.size());
+    ensure(found->token >= 0 && static_cast<std::size_t>(found->token) < logits.size(), "decode", "forced token ",
+           found->token, " is not among ", logits.size());
     detail::exclude_all_but(logits, found->token);
   }
 };
@@ -268,8 +281,8 @@ struct Forced {
 class Processor {
  public:
   template <class F>
-    requires(!std::same_as<F, Processor> && (std::invocable<F&, const DecodeStep&, std::span<float>> || std::invocable<F&, const DecodeStep&, std::span<double>>))
-  Processor(F f) {
+  requires(!std::same_as<F, Processor> && (std::invocable<F&, const DecodeStep&, std::span<float>> ||
+                                           std::invocable<F&, const DecodeStep&, std::span<double>>)) Processor(F f) {
     if constexpr (std::invocable<F&, const DecodeStep&, std::span<float>>) on_floats_ = f;
     if constexpr (std::invocable<F&, const DecodeStep&, std::span<double>>) on_doubles_ = f;
   }

@@ -19,10 +19,12 @@ class Reader {
   /// `chunk` tokens per pass of each text.
   explicit Reader(Index chunk) : chunk_(chunk) { require_range("decode", "chunk", chunk, 1, largest_index); }
 
-  /// → logits (sequences, V) of the token after each text, in the context's arena. text(i) is a span of ids, longer than what
-  /// the state knows of its sequence. Long ones begin first, so that all end with the last pass, the only one to need logits.
+  /// → logits (sequences, V) of the token after each text, in the context's arena. text(i) is a span of ids, longer
+  /// than what the state knows of its sequence. Long ones begin first, so that all end with the last pass, the only one
+  /// to need logits.
   template <class Model>
-  ConstView<typename Model::T, 2> operator()(Context& ctx, const Model& model, typename Model::State& state, auto&& text) {
+  ConstView<typename Model::T, 2> operator()(Context& ctx, const Model& model, typename Model::State& state,
+                                             auto&& text) {
     const Index sequences = state.sequences();
     Index longest = 0;
     for (Index i = 0; i < sequences; ++i) longest = (std::max)(longest, size(text(i)) - state.length(i));
@@ -31,7 +33,8 @@ class Reader {
       model.hidden(ctx, tokens_before(state, text, later), state);
     }
     const auto logits = model.next_logits(ctx, tokens_before(state, text, 0), state);
-    ensure(logits.extent(0) == sequences && logits.width() > 0, "decode", "logits ", logits.shape(), " for ", sequences, " sequences");
+    ensure(logits.extent(0) == sequences && logits.width() > 0, "decode", "logits ", logits.shape(), " for ", sequences,
+           " sequences");
     return logits;
   }
 
@@ -43,7 +46,8 @@ class Reader {
     ids_.clear();
     counts_.clear();
     for (Index i = 0; i < state.sequences(); ++i) {
-      const std::span<const Id> unread = std::span<const Id>(text(i)).subspan(static_cast<std::size_t>(state.length(i)));
+      const std::span<const Id> unread =
+          std::span<const Id>(text(i)).subspan(static_cast<std::size_t>(state.length(i)));
       const auto now = (std::max)(size(unread) - later, Index{0});
       ids_.insert(ids_.end(), unread.begin(), unread.begin() + now);
       counts_.push_back(now);
@@ -60,7 +64,8 @@ class Reader {
 inline constexpr Index expected_tokens = 1024;
 
 /// `begin`, if there is one, and the prompt, for each.
-inline std::vector<std::vector<Id>> texts_of(const std::vector<std::vector<Id>>& prompts, const std::optional<Id>& begin, Index max_tokens) {
+inline std::vector<std::vector<Id>> texts_of(const std::vector<std::vector<Id>>& prompts,
+                                             const std::optional<Id>& begin, Index max_tokens) {
   std::vector<std::vector<Id>> texts(prompts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
     ensure(begin || !prompts[i].empty(), "decode", "prompt ", i, " is empty, and there is no begin token");
@@ -77,8 +82,9 @@ void check_room(const Model& model, const std::vector<std::vector<Id>>& texts, I
   const auto validate = [&](const auto& position) {
     if constexpr (requires { position.longest(); })
       for (std::size_t i = 0; i < texts.size(); ++i)
-        ensure(max_tokens - 1 <= position.longest() - static_cast<Index>(texts[i].size()), "decode", "text ", i, ": ", texts[i].size(), " tokens and ", max_tokens,
-                " more are too many for the model's ", position.longest(), " positions");
+        ensure(max_tokens - 1 <= position.longest() - static_cast<Index>(texts[i].size()), "decode", "text ", i, ": ",
+               texts[i].size(), " tokens and ", max_tokens, " more are too many for the model's ", position.longest(),
+               " positions");
   };
   if constexpr (requires { model.target_position; }) validate(model.target_position);
   else if constexpr (requires { model.position; }) validate(model.position);

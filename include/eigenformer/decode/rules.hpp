@@ -11,9 +11,10 @@
 
 namespace eigenformer {
 
-/// Applied in this order. A forced token, or one of a prefix, is subject to none of them; a prefix comes before a forced token.
-/// The order is that of transformers 5 (repetition penalty, no repeated n-grams, exclusions), but for processors of one's own, which
-/// come last there and first here, and suppressed tokens, which there can take a forced one away.
+/// Applied in this order. A forced token, or one of a prefix, is subject to none of them; a prefix comes before a
+/// forced token. The order is that of transformers 5 (repetition penalty, no repeated n-grams, exclusions), but for
+/// processors of one's own, which come last there and first here, and suppressed tokens, which there can take a forced
+/// one away.
 struct TokenRules {
   std::vector<Processor> processors{};  ///< of your own; with any, sequences are handled one after another, in order
   double repetition_penalty = 1;        ///< see RepetitionPenalty
@@ -38,7 +39,8 @@ struct RuleScope {
     ensure(!begin || *begin >= 0, "decode", "there is no token ", begin.value_or(0));
     require_range("decode", "max_tokens", max_tokens, 0, largest_index);
     require_range("decode", "min_tokens", min_tokens, 0, max_tokens);
-    ensure(prefixes.empty() || prefixes.size() == sequences, "decode", prefixes.size(), " prefixes for ", sequences, " sequences");
+    ensure(prefixes.empty() || prefixes.size() == sequences, "decode", prefixes.size(), " prefixes for ", sequences,
+           " sequences");
     for_ids([](Id id) { ensure(id >= 0, "decode", "there is no token ", id); });
     const Forced forced{rules.forced};
     for (const Forced::Token& token : forced.tokens) {
@@ -65,17 +67,22 @@ struct RuleScope {
 class RuleSet {
  public:
   explicit RuleSet(const RuleScope& scope)
-      : scope_(scope), own_(scope.rules.processors), forced_{scope.rules.forced}, penalty_(scope.rules.repetition_penalty), no_repeat_(scope.rules.no_repeat), suppress_{scope.rules.suppressed},
-        min_length_{scope.min_tokens, scope.ends} {
+      : scope_(scope), own_(scope.rules.processors), forced_{scope.rules.forced},
+        penalty_(scope.rules.repetition_penalty),
+        no_repeat_(scope.rules.no_repeat), suppress_{scope.rules.suppressed}, min_length_{scope.min_tokens,
+                                                                                          scope.ends} {
     const TokenRules& rules = scope.rules;
-    needed_ = !own_.empty() || rules.repetition_penalty != 1 || rules.no_repeat != 0 || !rules.suppressed.empty() || (scope.min_tokens > 0 && !scope.ends.empty());
+    needed_ = !own_.empty() || rules.repetition_penalty != 1 || rules.no_repeat != 0 || !rules.suppressed.empty() ||
+              (scope.min_tokens > 0 && !scope.ends.empty());
   }
 
   /// The token of this step, if it is given. Then nothing else applies.
   std::optional<Id> prefix(const DecodeStep& at) const {
     if (scope_.prefixes.empty()) return {};
     const auto& prefix = scope_.prefixes[static_cast<std::size_t>(at.sequence - scope_.first_sequence)];
-    return at.generated < static_cast<Index>(prefix.size()) ? std::optional(prefix[static_cast<std::size_t>(at.generated)]) : std::nullopt;
+    return at.generated < static_cast<Index>(prefix.size())
+               ? std::optional(prefix[static_cast<std::size_t>(at.generated)])
+               : std::nullopt;
   }
   std::optional<Id> forced(const DecodeStep& at) const {
     if (const auto token = prefix(at)) return token;
@@ -112,9 +119,10 @@ class RuleSet {
 template <class F>
 void for_rows(const Threads& threads, const TokenRules& rules, Index rows, Index width, F&& f) {
   const Threads alone;
-  (rules.processors.empty() ? threads : alone).parallel_for(rows, kernel::row_grain(width), [&](Index begin, Index end, int slot) {
-    for (Index i = begin; i < end; ++i) f(i, slot);
-  });
+  (rules.processors.empty() ? threads : alone)
+      .parallel_for(rows, kernel::row_grain(width), [&](Index begin, Index end, int slot) {
+        for (Index i = begin; i < end; ++i) f(i, slot);
+      });
 }
 
 }  // namespace detail

@@ -32,17 +32,21 @@ inline double uniform_at(std::uint64_t seed, Index sequence, Index step) {
   return static_cast<double>(std::uint64_t{bits[0] >> 5} << 26 | bits[1] >> 6) * 0x1p-53;
 }
 
-/// The token at `uniform` of [0, 1), on which every token has its probability's share, in the order of ids. Overwrites the
-/// logits (V), which have been checked.
+/// The token at `uniform` of [0, 1), on which every token has its probability's share, in the order of ids. Overwrites
+/// the logits (V), which have been checked.
 template <class T>
 Id draw(const DecodeStep& at, std::span<T> logits, double uniform) {
   const auto width = static_cast<Index>(logits.size());
   T* const weights = logits.data();
-  const T total_weight = kernel::softmax_sum(weights, width, [&](Index j, auto n, const auto& e) EIGENFORMER_INLINE_LAMBDA { kernel::store(weights + j, e, n); }).sum;
+  const T total_weight =
+      kernel::softmax_sum(weights, width, [&](Index j, auto n, const auto& e) EIGENFORMER_INLINE_LAMBDA {
+        kernel::store(weights + j, e, n);
+      }).sum;
   if (!(total_weight > 0)) detail::fail_without_tokens(at);
   constexpr Index block = 256;  // sums of blocks first, then one by one: adding is a chain
   const auto sum_of = [&](Index begin) {
-    return static_cast<double>(kernel::sum_vectors<T>((std::min)(block, width - begin), [&](Index j, auto n) { return kernel::load(weights + begin + j, n); }));
+    return static_cast<double>(kernel::sum_vectors<T>(
+        (std::min)(block, width - begin), [&](Index j, auto n) { return kernel::load(weights + begin + j, n); }));
   };
   double total = 0;
   for (Index begin = 0; begin < width; begin += block) total += sum_of(begin);
@@ -78,8 +82,9 @@ template <class T>
 class Sampler {
  public:
   Sampler(const RuleScope& scope, const std::optional<Sampling>& sampling, bool log_probabilities)
-      : rules_(scope), sampling_(sampling.value_or(Sampling{.temperature = 0})), log_probabilities_(log_probabilities), temperature_(sampling_.temperature),
-        top_k_(sampling_.top_k), top_p_(sampling_.top_p), min_p_(sampling_.min_p) {}
+      : rules_(scope), sampling_(sampling.value_or(Sampling{.temperature = 0})), log_probabilities_(log_probabilities),
+        temperature_(sampling_.temperature), top_k_(sampling_.top_k), top_p_(sampling_.top_p), min_p_(sampling_.min_p) {
+  }
 
   /// From logits (V).
   Choice operator()(const DecodeStep& at, std::span<const T> logits) {
@@ -106,8 +111,10 @@ class Sampler {
       choice.token = largest_logits(at, logits, 1, room_)[0];
     }
     if (log_probabilities_) {
-      const auto logit = static_cast<double>(logits[static_cast<std::size_t>(choice.token)]);  // −∞ if it is forced against the model
-      choice.log_probability = std::isinf(logit) ? logit : logit - kernel::softmax_sum(logits.data(), width, [](auto...) {}).log_sum_exp();
+      const auto logit =
+          static_cast<double>(logits[static_cast<std::size_t>(choice.token)]);  // −∞ if it is forced against the model
+      choice.log_probability =
+          std::isinf(logit) ? logit : logit - kernel::softmax_sum(logits.data(), width, [](auto...) {}).log_sum_exp();
     }
     return choice;
   }

@@ -25,10 +25,11 @@ struct ScoreConfig {
 };
 
 struct Score {
-  std::vector<double> log_probabilities;  ///< of each token given those before it; without a begin token the first has none
+  std::vector<double>
+      log_probabilities;  ///< of each token given those before it; without a begin token the first has none
   double sum = 0;
-  double mean = 0;                        ///< of no tokens: 0
-  std::string failure{};                  ///< why the text has no score, if so: the log-probabilities end before, sum and mean are −∞
+  double mean = 0;        ///< of no tokens: 0
+  std::string failure{};  ///< why the text has no score, if so: the log-probabilities end before, sum and mean are −∞
 };
 
 namespace detail {
@@ -37,13 +38,17 @@ namespace detail {
 struct ScoreInput : PaddedIds {
   Index first;  // the token that the first row of each text predicts
 
-  ScoreInput(const Context& ctx, const std::vector<std::vector<Id>>& texts, const ScoreConfig& config) : PaddedIds(read_of(texts, config)), first(config.begin ? 0 : 1) {
+  ScoreInput(const Context& ctx, const std::vector<std::vector<Id>>& texts, const ScoreConfig& config)
+      : PaddedIds(read_of(texts, config)), first(config.begin ? 0 : 1) {
     ensure(!ctx.tape && !ctx.random, "score", "scoring is neither recorded nor with dropout");
     require_range("score", "rows", config.rows, 1, largest_index);
-    ensure(!config.begin || *config.begin >= 0, "score", "there is no token ", config.begin.value_or(0), " to begin with");
+    ensure(!config.begin || *config.begin >= 0, "score", "there is no token ", config.begin.value_or(0),
+           " to begin with");
   }
   /// How many tokens are predicted.
-  Index count(const std::vector<Id>& text) const { return (std::max)(static_cast<Index>(text.size()) - first, Index{0}); }
+  Index count(const std::vector<Id>& text) const {
+    return (std::max)(static_cast<Index>(text.size()) - first, Index{0});
+  }
 
  private:
   static std::vector<std::vector<Id>> read_of(std::vector<std::vector<Id>> texts, const ScoreConfig& config) {
@@ -58,8 +63,9 @@ struct ScoreInput : PaddedIds {
 
 /// Hidden states (B, N, D) → scores. Logits of a few rows at a time: those of all tokens are never there at once.
 template <class Model>
-std::vector<Score> scores_of(Context& ctx, const Model& model, ConstView<typename Model::T, 3> hidden, const std::vector<std::vector<Id>>& texts,
-                             const ScoreInput& input, const ScoreConfig& config) {
+std::vector<Score> scores_of(Context& ctx, const Model& model, ConstView<typename Model::T, 3> hidden,
+                             const std::vector<std::vector<Id>>& texts, const ScoreInput& input,
+                             const ScoreConfig& config) {
   using T = typename Model::T;
   struct Row {
     std::size_t text;
@@ -77,16 +83,19 @@ std::vector<Score> scores_of(Context& ctx, const Model& model, ConstView<typenam
     const Row* const part = rows.data() + begin;
     count = (std::min)(config.rows, total - begin);
     const View<T, 3> x = ctx.arena.allocate<T>(Shape{Index{1}, count, width});
-    for (Index i = 0; i < count; ++i) std::copy_n(&hidden(static_cast<Index>(part[i].text), part[i].place, 0), width, &x(0, i, 0));
+    for (Index i = 0; i < count; ++i)
+      std::copy_n(&hidden(static_cast<Index>(part[i].text), part[i].place, 0), width, &x(0, i, 0));
     const auto logits = model.logits(ctx, x).flat();  // (count, V)
     const Index vocabulary = logits.width();
     ctx.threads.parallel_for(count, kernel::row_grain(vocabulary), [&](Index from, Index to) {
       for (Index i = from; i < to; ++i) {
         const auto [b, place] = part[i];
         const Id token = texts[b][static_cast<std::size_t>(input.first + place)];
-        ensure(token >= 0 && token < vocabulary, "score", "token ", token, " of text ", b, " is not in a vocabulary of ", vocabulary);
+        ensure(token >= 0 && token < vocabulary, "score", "token ", token, " of text ", b,
+               " is not in a vocabulary of ", vocabulary);
         scores[b].log_probabilities[static_cast<std::size_t>(place)] =
-            static_cast<double>(logits(i, token)) - kernel::softmax_sum(logits.row(i), vocabulary, [](auto...) {}).log_sum_exp();
+            static_cast<double>(logits(i, token)) -
+            kernel::softmax_sum(logits.row(i), vocabulary, [](auto...) {}).log_sum_exp();
       }
     });
   }
@@ -98,7 +107,8 @@ std::vector<Score> scores_of(Context& ctx, const Model& model, ConstView<typenam
       score.sum = std::accumulate(values.begin(), values.end(), 0.0);
       if (!values.empty()) score.mean = score.sum / static_cast<double>(values.size());
     } else {
-      score.failure = "[score] the logits of token " + std::to_string(input.first + (bad - values.begin())) + " of text " + std::to_string(b) + " are no distribution";
+      score.failure = "[score] the logits of token " + std::to_string(input.first + (bad - values.begin())) +
+                      " of text " + std::to_string(b) + " are no distribution";
       values.erase(bad, values.end());
       score.sum = score.mean = -std::numeric_limits<double>::infinity();
     }
@@ -108,8 +118,8 @@ std::vector<Score> scores_of(Context& ctx, const Model& model, ConstView<typenam
 
 }  // namespace detail
 
-/// Of texts, or a single one, by a decoder-only model, in one pass over all of them. A text for which the model has no numbers has no
-/// score, but the reason; the others have the one that they have alone.
+/// Of texts, or a single one, by a decoder-only model, in one pass over all of them. A text for which the model has no
+/// numbers has no score, but the reason; the others have the one that they have alone.
 template <class Model>
 std::vector<Score> score(Context& ctx, const Model& model, const Sequences& texts, const ScoreConfig& config = {}) {
   const detail::ScoreInput input(ctx, texts.ids, config);
@@ -121,17 +131,21 @@ std::vector<Score> score(Context& ctx, const Model& model, const Sequences& text
 
 /// Of targets, one for each source (B, M) of a length (B; null: all M), by an encoder–decoder.
 template <class Model>
-std::vector<Score> score(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths, const Sequences& targets, const ScoreConfig& config) {
+std::vector<Score> score(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths,
+                         const Sequences& targets, const ScoreConfig& config) {
   ensure(config.begin.has_value(), "score", "an encoder–decoder needs a begin token");
-  ensure(source.extent(0) == static_cast<Index>(targets.ids.size()), "score", targets.ids.size(), " targets for ", source.extent(0), " sources");
+  ensure(source.extent(0) == static_cast<Index>(targets.ids.size()), "score", targets.ids.size(), " targets for ",
+         source.extent(0), " sources");
   const detail::ScoreInput input(ctx, targets.ids, config);
   if (targets.ids.empty()) return {};
   const auto memory = ctx.scratch();
-  const auto hidden = model.decode(ctx, input.ids, model.encode(ctx, source, lengths), lengths, input.lengths);  // (B, N, D)
+  const auto hidden =
+      model.decode(ctx, input.ids, model.encode(ctx, source, lengths), lengths, input.lengths);  // (B, N, D)
   return detail::scores_of(ctx, model, hidden, targets.ids, input, config);
 }
 template <class Model>
-std::vector<Score> score(Context& ctx, const Model& model, const Sequences& sources, const Sequences& targets, const ScoreConfig& config) {
+std::vector<Score> score(Context& ctx, const Model& model, const Sequences& sources, const Sequences& targets,
+                         const ScoreConfig& config) {
   const detail::PaddedIds source(sources.ids);
   return score(ctx, model, source.ids, source.lengths, targets, config);
 }

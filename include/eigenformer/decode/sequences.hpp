@@ -13,7 +13,8 @@
 
 namespace eigenformer {
 
-/// What decoding takes: vectors of ids, {{1, 5}, {7}, {}}, or a single one, {1, 5, 7}, which is the same as {{1, 5, 7}}.
+/// What decoding takes: vectors of ids, {{1, 5}, {7}, {}}, or a single one, {1, 5, 7}, which is the same as {{1, 5,
+/// 7}}.
 class Sequences {
  public:
   std::vector<std::vector<Id>> ids;
@@ -48,7 +49,9 @@ namespace detail {
 
 /// A model that goes on from prompts; others say what belongs to sources.
 template <class Model>
-inline constexpr bool decodes_only = requires(const Model& model) { model.start(Index{1}); };
+inline constexpr bool decodes_only = requires(const Model& model) {
+  model.start(Index{1});
+};
 
 /// Sequences as one tensor, with zeros behind those that are shorter.
 struct PaddedIds {

@@ -1,4 +1,5 @@
-// Checkpoints: everything that visit() lists (a model, or a Trainer with its moments and counters) as a safetensors file.
+// Checkpoints: everything that visit() lists (a model, or a Trainer with its moments and counters) as a safetensors
+// file.
 #pragma once
 
 #include <algorithm>
@@ -21,17 +22,18 @@ namespace eigenformer {
 struct LoadOptions {
   bool allow_extra = false;  ///< ignore tensors that the model does not have
 
-  /// What the file puts before every name: "model." reads the model alone out of a Trainer's checkpoint. Tensors without it
-  /// are ignored.
+  /// What the file puts before every name: "model." reads the model alone out of a Trainer's checkpoint. Tensors
+  /// without it are ignored.
   std::string prefix{};
 
-  /// Other names under which a tensor of the model may be stored, e.g. {{"embedding.weight", {"head.weight"}}} for files
-  /// in which a tied head is present, alone or as a copy. A name that the model has itself does not count as an alias,
-  /// so that the same options serve the untied model.
+  /// Other names under which a tensor of the model may be stored, e.g. {{"embedding.weight", {"head.weight"}}} for
+  /// files in which a tied head is present, alone or as a copy. A name that the model has itself does not count as an
+  /// alias, so that the same options serve the untied model.
   std::map<std::string, std::vector<std::string>> aliases{};
 };
 
-/// Writes every tensor under its dotted name; a tied tensor once. A failure is an Error and leaves an existing file as it was.
+/// Writes every tensor under its dotted name; a tied tensor once. A failure is an Error and leaves an existing file as
+/// it was.
 template <class Model>
 void save(const std::filesystem::path& path, const Model& model, const Metadata& metadata = {}) {
   SafetensorsWriter writer;
@@ -41,8 +43,8 @@ void save(const std::filesystem::path& path, const Model& model, const Metadata&
 }
 
 /// Reads every tensor of the model, which has its shape already, and returns the metadata. One Error lists missing,
-/// extra and mis-shaped tensors (ten of each kind), those of the wrong kind of dtype, and aliases that contradict each other; then, as after
-/// any other Error, nothing has changed. The tensors stay where they are in memory.
+/// extra and mis-shaped tensors (ten of each kind), those of the wrong kind of dtype, and aliases that contradict each
+/// other; then, as after any other Error, nothing has changed. The tensors stay where they are in memory.
 template <class Model>
 Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions& options = {}) {
   constexpr Index most_told = 10;
@@ -56,7 +58,7 @@ Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions
       std::as_const(model));
 
   std::string problems;
-  bool in_trainer = false;  // what is missing is there as part of a Trainer
+  bool in_trainer = false;              // what is missing is there as part of a Trainer
   std::map<std::string, Index> counts;  // by kind, of which a few are told
   const auto problem = [&](const std::string& kind, const auto&... parts) {
     if (++counts[kind] <= most_told) problems.append("\n  ").append(detail::concatenate(kind, parts...));
@@ -92,15 +94,19 @@ Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions
               problem("contradiction: ", first, " and ", stored_name, " are one tensor, but differ");
           }
         }
-        commits.emplace_back([&tensor, values = std::move(values)] { std::copy_n(values.data(), values.size(), tensor.data()); });
+        commits.emplace_back(
+            [&tensor, values = std::move(values)] { std::copy_n(values.data(), values.size(), tensor.data()); });
       },
       model);
   if (!options.allow_extra)
     for (const auto& [name, stored] : file.tensors())
-      if (!used.contains(name) && name.starts_with(options.prefix)) problem("extra: ", name, " ", detail::shape_text(stored.shape));
-  if (in_trainer) problem("this looks like the checkpoint of a Trainer: its model alone is read with the prefix \"model.\"");
+      if (!used.contains(name) && name.starts_with(options.prefix))
+        problem("extra: ", name, " ", detail::shape_text(stored.shape));
+  if (in_trainer)
+    problem("this looks like the checkpoint of a Trainer: its model alone is read with the prefix \"model.\"");
   for (const auto& [kind, count] : counts)
-    if (count > most_told) problems.append("\n  ").append(detail::concatenate(kind, "… and ", count - most_told, " more"));
+    if (count > most_told)
+      problems.append("\n  ").append(detail::concatenate(kind, "… and ", count - most_told, " more"));
   if (!problems.empty()) fail("load", path.string(), " does not fit the model:", problems);
   Metadata metadata = file.metadata();
   for (const auto& commit : commits) commit();

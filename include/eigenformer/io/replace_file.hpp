@@ -35,10 +35,15 @@ namespace detail {
 
 inline constexpr std::string_view temporary_suffix = ".eigenformer-tmp";
 
-/// Names of temporary files beside a target: this, 16 hexadecimal digits, and the suffix. Short enough for any file system.
-inline std::string temporary_prefix(const std::filesystem::path& target) { return target.filename().string().substr(0, 200) + "."; }
+/// Names of temporary files beside a target: this, 16 hexadecimal digits, and the suffix. Short enough for any file
+/// system.
+inline std::string temporary_prefix(const std::filesystem::path& target) {
+  return target.filename().string().substr(0, 200) + ".";
+}
 inline bool is_temporary_name(std::string_view name, std::string_view prefix) {
-  if (name.size() != prefix.size() + 16 + temporary_suffix.size() || !name.starts_with(prefix) || !name.ends_with(temporary_suffix)) return false;
+  if (name.size() != prefix.size() + 16 + temporary_suffix.size() || !name.starts_with(prefix) ||
+      !name.ends_with(temporary_suffix))
+    return false;
   return name.substr(prefix.size(), 16).find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 inline std::filesystem::path temporary_beside(const std::filesystem::path& target) {
@@ -47,7 +52,9 @@ inline std::filesystem::path temporary_beside(const std::filesystem::path& targe
   for (int i = 0; i < 16; ++i) name += "0123456789abcdef"[random() % 16];
   return target.parent_path() / name.append(temporary_suffix);
 }
-inline std::filesystem::path folder_of(const std::filesystem::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
+inline std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : ".";
+}
 
 /// The regular file that `path` leads to, which need not be there. Throws if it may not be replaced.
 inline std::filesystem::path replaceable(std::string_view place, std::filesystem::path path) {
@@ -57,14 +64,17 @@ inline std::filesystem::path replaceable(std::string_view place, std::filesystem
   const fs::file_status status = fs::status(path, error);
   ensure(status.type() != fs::file_type::none, place, name, ": cannot be replaced: ", error.message());
   if (status.type() != fs::file_type::not_found) {
-    ensure(status.type() == fs::file_type::regular, place, name, ": cannot be replaced: it is ", file_kind(status.type()));
+    ensure(status.type() == fs::file_type::regular, place, name, ": cannot be replaced: it is ",
+           file_kind(status.type()));
     constexpr fs::perms writable = fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
     ensure((status.permissions() & writable) != fs::perms::none, place, name, ": cannot be replaced: it is read-only");
 #if EIGENFORMER_POSIX_FILES
-    ensure(::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0, place, name, ": cannot be replaced: ", system_error_text(errno));
+    ensure(::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0, place, name,
+           ": cannot be replaced: ", system_error_text(errno));
 #endif
   }
-  for (int links = 0; links < 64 && fs::is_symlink(fs::symlink_status(path, error)); ++links) path = path.parent_path() / fs::read_symlink(path, error);
+  for (int links = 0; links < 64 && fs::is_symlink(fs::symlink_status(path, error)); ++links)
+    path = path.parent_path() / fs::read_symlink(path, error);
   return path;
 }
 
@@ -89,11 +99,13 @@ inline int synchronize(const Descriptor& file) {
   return result == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : errno;
 }
 
-/// Removes what killed processes have left beside a target. Who writes a temporary file holds its lock, which ends with the process.
+/// Removes what killed processes have left beside a target. Who writes a temporary file holds its lock, which ends with
+/// the process.
 inline void remove_leftovers(const std::filesystem::path& target) {
   const std::string prefix = temporary_prefix(target);
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder_of(target), error), end; !error && entry != end; entry.increment(error)) {
+  for (std::filesystem::directory_iterator entry(folder_of(target), error), end; !error && entry != end;
+       entry.increment(error)) {
     if (!is_temporary_name(entry->path().filename().string(), prefix)) continue;
     const Descriptor file(::open(entry->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (file.number >= 0 && ::flock(file.number, LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
@@ -106,7 +118,8 @@ inline Descriptor create_locked(const std::filesystem::path& target, ::mode_t mo
     path = temporary_beside(target);
     Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     if (file.number < 0) return file;
-    const bool locked = ::flock(file.number, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;  // some file systems have no locks
+    const bool locked =
+        ::flock(file.number, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;  // some file systems have no locks
     struct ::stat now {};
     if ((locked && ::fstat(file.number, &now) == 0 && now.st_nlink > 0) || tries == 100) return file;
   }
@@ -116,7 +129,8 @@ inline Descriptor create_locked(const std::filesystem::path& target, ::mode_t mo
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::filesystem::path& target)
-      : target_(target), exists_(::stat(target.c_str(), &before_) == 0), file_(create_locked(target, exists_ ? S_IRUSR | S_IWUSR : 0666, path_)), error_(file_.number < 0 ? errno : 0) {}
+      : target_(target), exists_(::stat(target.c_str(), &before_) == 0),
+        file_(create_locked(target, exists_ ? S_IRUSR | S_IWUSR : 0666, path_)), error_(file_.number < 0 ? errno : 0) {}
   ~TemporaryFile() {
     if (error_ == 0) ::unlink(path_.c_str());  // gone already if it was renamed
   }
@@ -130,7 +144,8 @@ class TemporaryFile {
   /// All that was written, with the target's owner (as far as we may) and mode, to the disk.
   int finish() const {
     if (exists_) {
-      if (::fchown(file_.number, before_.st_uid, before_.st_gid) != 0) static_cast<void>(::fchown(file_.number, static_cast<::uid_t>(-1), before_.st_gid) == 0);
+      if (::fchown(file_.number, before_.st_uid, before_.st_gid) != 0)
+        static_cast<void>(::fchown(file_.number, static_cast<::uid_t>(-1), before_.st_gid) == 0);
       if (::fchmod(file_.number, before_.st_mode & 07777) != 0) return errno;
     }
     return synchronize(file_);
@@ -184,13 +199,16 @@ class TemporaryFile {
 
 }  // namespace detail
 
-/// write(stream) fills a temporary file beside `path`, which is then renamed. A failure is an Error, leaves nothing behind, and leaves a
-/// file that was there as it was. What is replaced is a regular file that may be written to, or nothing, by way of symbolic links if
-/// `path` is one; it keeps its mode. After the call the new content is on the disk, as far as the system can tell. Files that killed
-/// processes have left beside `path` are removed; those of live ones are not. Without POSIX: neither locks nor waits for the disk.
+/// write(stream) fills a temporary file beside `path`, which is then renamed. A failure is an Error, leaves nothing
+/// behind, and leaves a file that was there as it was. What is replaced is a regular file that may be written to, or
+/// nothing, by way of symbolic links if `path` is one; it keeps its mode. After the call the new content is on the
+/// disk, as far as the system can tell. Files that killed processes have left beside `path` are removed; those of live
+/// ones are not. Without POSIX: neither locks nor waits for the disk.
 template <class F>
 void replace_file(std::string_view place, const std::filesystem::path& path, F&& write) {
-  const auto validate = [&](int error, std::string_view what) { ensure(error == 0, place, path.string(), what, ": ", detail::system_error_text(error)); };
+  const auto validate = [&](int error, std::string_view what) {
+    ensure(error == 0, place, path.string(), what, ": ", detail::system_error_text(error));
+  };
   const std::filesystem::path target = detail::replaceable(place, path);
   detail::remove_leftovers(target);
   const detail::TemporaryFile temporary(target);
@@ -208,7 +226,8 @@ void replace_file(std::string_view place, const std::filesystem::path& path, F&&
 
 /// The same with a text.
 inline void replace_text_file(std::string_view place, const std::filesystem::path& path, std::string_view text) {
-  replace_file(place, path, [&](std::ostream& file) { file.write(text.data(), static_cast<std::streamsize>(text.size())); });
+  replace_file(place, path,
+               [&](std::ostream& file) { file.write(text.data(), static_cast<std::streamsize>(text.size())); });
 }
 
 }  // namespace eigenformer

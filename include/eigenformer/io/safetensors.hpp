@@ -1,5 +1,5 @@
-// Safetensors files (https://github.com/huggingface/safetensors): a little-endian 64-bit header length, the header padded
-// with spaces, then the elements, row-major.
+// Safetensors files (https://github.com/huggingface/safetensors): a little-endian 64-bit header length, the header
+// padded with spaces, then the elements, row-major.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,8 @@ class Safetensors {
       : Safetensors(std::make_unique<std::ifstream>(open_file("safetensors", path)), path.string()) {}
 
   /// The same from any stream that can seek; `name` stands for it in errors.
-  Safetensors(std::unique_ptr<std::istream> stream, std::string name) : stream_(std::move(stream)), name_(std::move(name)) {
+  Safetensors(std::unique_ptr<std::istream> stream, std::string name)
+      : stream_(std::move(stream)), name_(std::move(name)) {
     stream_->seekg(0, std::ios::end);
     const std::streamoff end = stream_->tellg();
     stream_->seekg(0);
@@ -51,8 +52,8 @@ class Safetensors {
     get(prefix, 8);
     std::uint64_t length = 0;
     for (int i = 7; i >= 0; --i) length = length << 8 | prefix[i];
-    validate(length <= detail::longest_header, "the header would be ", length, " bytes long, more than the format's limit of ",
-          detail::longest_header);
+    validate(length <= detail::longest_header, "the header would be ", length,
+             " bytes long, more than the format's limit of ", detail::longest_header);
     validate(length <= size - 8, "the header would be ", length, " bytes long, but only ", size - 8, " follow");
     std::string header(static_cast<std::size_t>(length), '\0');
     get(header.data(), header.size());
@@ -71,14 +72,14 @@ class Safetensors {
     return found == tensors_.end() ? nullptr : &found->second;
   }
 
-  /// Reads a tensor of this shape. Reals become float or double (F16 and BF16 exactly, F64 rounded to float), integers any
-  /// integer type, booleans bool; other dtypes are an error, before `values` is touched. So is, once it is met, a number too
-  /// large for T; an infinity or NaN that is stored is not.
+  /// Reads a tensor of this shape. Reals become float or double (F16 and BF16 exactly, F64 rounded to float), integers
+  /// any integer type, booleans bool; other dtypes are an error, before `values` is touched. So is, once it is met, a
+  /// number too large for T; an infinity or NaN that is stored is not.
   template <class T, int Rank>
   void read(std::string_view name, View<T, Rank> values) {
     const StoredTensor& stored = readable<T>(name);
     validate(detail::same_shape(stored.shape, values.shape()), detail::tensor_text(name), " is of shape ",
-          detail::shape_text(stored.shape), ", not ", values.shape());
+             detail::shape_text(stored.shape), ", not ", values.shape());
     const View<T, 2> rows = detail::rows_of(values);
     stream_->clear();
     stream_->seekg(static_cast<std::streamoff>(data_ + stored.begin));
@@ -89,14 +90,16 @@ class Safetensors {
     });
   }
 
-  /// Reads a tensor of reals as `rows` rows, a lot at a time: f(first row, lot (n, width)). A lot is all the memory it takes.
+  /// Reads a tensor of reals as `rows` rows, a lot at a time: f(first row, lot (n, width)). A lot is all the memory it
+  /// takes.
   template <class T, class F>
   void read_rows(std::string_view name, Index rows, F&& f) {
     const StoredTensor& stored = readable<T>(name);
     Index count = 1;
     for (const Index extent : stored.shape) count *= extent;
     if (count == 0) return;
-    validate(rows > 0 && count % rows == 0, detail::tensor_text(name), " is of shape ", detail::shape_text(stored.shape), ", not ", rows, " rows");
+    validate(rows > 0 && count % rows == 0, detail::tensor_text(name), " is of shape ",
+             detail::shape_text(stored.shape), ", not ", rows, " rows");
     const Index width = count / rows, lot = (std::min)(rows, (std::max)(Index{16}, Index{16384} / width));
     Tensor<T, 2> values(Shape{lot, width});
     detail::with_stored_type(stored.dtype, [&](auto element) {
@@ -105,7 +108,8 @@ class Safetensors {
         for (Index first = 0; first < rows; first += lot) {
           const Index now = (std::min)(lot, rows - first);
           stream_->clear();  // f may have read elsewhere
-          stream_->seekg(static_cast<std::streamoff>(data_ + stored.begin) + static_cast<std::streamoff>(first * width) * static_cast<std::streamoff>(sizeof(S)));
+          stream_->seekg(static_cast<std::streamoff>(data_ + stored.begin) +
+                         static_cast<std::streamoff>(first * width) * static_cast<std::streamoff>(sizeof(S)));
           read_row<S>(name, values.data(), now * width, first * width);
           f(first, ConstView<T, 2>(values.data(), Shape<2>{now, width}));
         }
@@ -118,8 +122,9 @@ class Safetensors {
     const StoredTensor& stored = readable<T>(name);
     Shape<Rank> shape{};
     const bool number = Rank == 1 && stored.shape.empty();
-    validate(number || stored.shape.size() == static_cast<std::size_t>(Rank), detail::tensor_text(name), " is of shape ",
-          detail::shape_text(stored.shape), ", which has not ", Rank, Rank == 1 ? " axis" : " axes");
+    validate(number || stored.shape.size() == static_cast<std::size_t>(Rank), detail::tensor_text(name),
+             " is of shape ", detail::shape_text(stored.shape), ", which has not ", Rank,
+             Rank == 1 ? " axis" : " axes");
     for (int axis = 0; axis < Rank; ++axis) shape[axis] = number ? 1 : stored.shape[static_cast<std::size_t>(axis)];
     Tensor<T, Rank> values(shape);
     read(name, values.view());
@@ -153,10 +158,12 @@ class Safetensors {
       validate(tensor.begin <= tensor.end, name, " begins at ", tensor.begin, " and ends at ", tensor.end);
       validate(tensor.begin == position, name, " begins at ", tensor.begin, ", but the one before ends at ", position);
       validate(tensor.end <= size, name, " ends at ", tensor.end, ", but there are ", size, " bytes of data");
-      const std::string kind = detail::concatenate(" of shape ", detail::shape_text(tensor.shape), " and dtype ", tensor.dtype);
+      const std::string kind =
+          detail::concatenate(" of shape ", detail::shape_text(tensor.shape), " and dtype ", tensor.dtype);
       const auto bytes = detail::byte_count(tensor);
       validate(bytes.has_value(), name, kind, " is too large, or does not fill whole bytes");
-      validate(*bytes == tensor.end - tensor.begin, name, kind, " needs ", *bytes, " bytes, not ", tensor.end - tensor.begin);
+      validate(*bytes == tensor.end - tensor.begin, name, kind, " needs ", *bytes, " bytes, not ",
+               tensor.end - tensor.begin);
       position = tensor.end;
     }
     validate(position == size, "the tensors end at ", position, ", but there are ", size, " bytes of data");
@@ -167,7 +174,7 @@ class Safetensors {
     const StoredTensor* const stored = find(name);
     validate(stored != nullptr, "there is no ", detail::tensor_text(name));
     validate(detail::readable<T>(stored->dtype), detail::tensor_text(name), " is of dtype ", stored->dtype,
-          ", which cannot be read as ", detail::dtype_of<T>());
+             ", which cannot be read as ", detail::dtype_of<T>());
     return *stored;
   }
 
@@ -183,7 +190,8 @@ class Safetensors {
         get(buffer.data(), static_cast<std::size_t>(piece) * sizeof(S));
         for (Index i = 0; i < piece; ++i, ++done)
           if (!detail::convert(buffer[static_cast<std::size_t>(i)], values[done]))
-            validate(false, "element ", first + done, " of ", detail::tensor_text(name), " does not fit ", detail::dtype_of<T>());
+            validate(false, "element ", first + done, " of ", detail::tensor_text(name), " does not fit ",
+                     detail::dtype_of<T>());
       }
     }
   }
@@ -205,13 +213,16 @@ class SafetensorsWriter {
   template <class T, int Rank>
   void add(const std::string& name, View<T, Rank> values) {
     using Value = std::remove_const_t<T>;
-    ensure(name != "__metadata__" && !items_.contains(name), "safetensors", detail::tensor_text(name), ": the name is taken");
+    ensure(name != "__metadata__" && !items_.contains(name), "safetensors", detail::tensor_text(name),
+           ": the name is taken");
     const View<T, 2> rows = detail::rows_of(values);
-    Item item{detail::dtype_of<Value>(), sizeof(Value), {}, static_cast<std::uint64_t>(values.size()) * sizeof(Value), {}};
+    Item item{
+        detail::dtype_of<Value>(), sizeof(Value), {}, static_cast<std::uint64_t>(values.size()) * sizeof(Value), {}};
     item.shape.assign(values.shape().extents, values.shape().extents + Rank);
     item.write = [rows](std::ostream& file) {
       for (Index i = 0; i < rows.extent(0); ++i)
-        file.write(reinterpret_cast<const char*>(rows.row(i)), static_cast<std::streamsize>(sizeof(Value)) * rows.width());
+        file.write(reinterpret_cast<const char*>(rows.row(i)),
+                   static_cast<std::streamsize>(sizeof(Value)) * rows.width());
     };
     items_.emplace(name, std::move(item));
   }
@@ -220,12 +231,14 @@ class SafetensorsWriter {
   void write(const std::filesystem::path& path) const {
     std::vector<const Named*> order;  // the widest elements first: then every tensor is aligned
     for (const Named& item : items_) order.push_back(&item);
-    std::stable_sort(order.begin(), order.end(), [](const Named* a, const Named* b) { return a->second.width > b->second.width; });
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Named* a, const Named* b) { return a->second.width > b->second.width; });
     const std::string header = header_of(order, path);
 
     replace_file("safetensors", path, [&](std::ostream& file) {
       char length[8];
-      for (int i = 0; i < 8; ++i) length[i] = static_cast<char>(static_cast<std::uint64_t>(header.size()) >> 8 * i & 0xff);
+      for (int i = 0; i < 8; ++i)
+        length[i] = static_cast<char>(static_cast<std::uint64_t>(header.size()) >> 8 * i & 0xff);
       file.write(length, 8);
       file.write(header.data(), static_cast<std::streamsize>(header.size()));
       for (const Named* item : order) item->second.write(file);
@@ -250,7 +263,10 @@ class SafetensorsWriter {
       for (const auto* named : order) {
         const auto& [name, item] = *named;
         const std::uint64_t end = begin + item.bytes;
-        header.append(header.size() > 1 ? "," : "").append(nlohmann::json(name).dump()).append(":{\"dtype\":\"").append(item.dtype);
+        header.append(header.size() > 1 ? "," : "")
+            .append(nlohmann::json(name).dump())
+            .append(":{\"dtype\":\"")
+            .append(item.dtype);
         header.append("\",\"shape\":").append(nlohmann::json(item.shape).dump());
         header.append(",\"data_offsets\":").append(nlohmann::json({begin, end}).dump()).append("}");
         begin = end;
@@ -260,8 +276,8 @@ class SafetensorsWriter {
     }
     header += '}';
     header.resize((header.size() + 7) / 8 * 8, ' ');
-    ensure(header.size() <= detail::longest_header, "safetensors", path.string(), ": the header would be ", header.size(),
-            " bytes long, more than the format's limit of ", detail::longest_header);
+    ensure(header.size() <= detail::longest_header, "safetensors", path.string(), ": the header would be ",
+           header.size(), " bytes long, more than the format's limit of ", detail::longest_header);
     return header;
   }
 

@@ -2,8 +2,8 @@
 //
 //   {"__metadata__": {"key": "value"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
 //
-// Every rule of the reference implementation is enforced, and two more: no key twice, as its description demands, and no
-// field but these.
+// Every rule of the reference implementation is enforced, and two more: no key twice, as its description demands, and
+// no field but these.
 #pragma once
 
 #include <algorithm>
@@ -63,13 +63,14 @@ struct Dtype {
   std::uint64_t bits;
 };
 inline constexpr Dtype dtypes[] = {
-    {"BOOL", 8},     {"U8", 8},      {"I8", 8},          {"U16", 16},        {"I16", 16},   {"U32", 32},   {"I32", 32},
-    {"U64", 64},     {"I64", 64},    {"F16", 16},        {"BF16", 16},       {"F32", 32},   {"F64", 64},   {"C64", 64},
-    {"F8_E4M3", 8},  {"F8_E5M2", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F8_E8M0", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6},
-    {"F4", 4}};
+    {"BOOL", 8},    {"U8", 8},      {"I8", 8},      {"U16", 16},    {"I16", 16},        {"U32", 32},
+    {"I32", 32},    {"U64", 64},    {"I64", 64},    {"F16", 16},    {"BF16", 16},       {"F32", 32},
+    {"F64", 64},    {"C64", 64},    {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
+    {"F8_E8M0", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4}};
 
 inline const Dtype* find_dtype(std::string_view name) {
-  const auto* const found = std::find_if(std::begin(dtypes), std::end(dtypes), [&](const Dtype& d) { return d.name == name; });
+  const auto* const found =
+      std::find_if(std::begin(dtypes), std::end(dtypes), [&](const Dtype& d) { return d.name == name; });
   return found == std::end(dtypes) ? nullptr : found;
 }
 
@@ -123,7 +124,8 @@ bool readable(std::string_view dtype) {
 
 inline float widen(BrainFloat x) { return std::bit_cast<float>(std::uint32_t{x.bits} << 16); }
 inline float widen(Half x) {
-  const std::uint32_t sign = std::uint32_t{x.bits} >> 15 << 31, exponent = x.bits >> 10 & 0x1fu, fraction = x.bits & 0x3ffu;
+  const std::uint32_t sign = std::uint32_t{x.bits} >> 15 << 31, exponent = x.bits >> 10 & 0x1fu,
+                      fraction = x.bits & 0x3ffu;
   if (exponent == 0) return std::copysign(static_cast<float>(fraction) * 0x1p-24f, std::bit_cast<float>(sign));
   const std::uint32_t rebiased = exponent == 0x1f ? 0xff : exponent + 112;
   return std::bit_cast<float>(sign | rebiased << 23 | fraction << 13);
@@ -182,7 +184,8 @@ View<T, 2> rows_of(View<T, Rank> values) {
   return values.contiguous() ? View<T, 2>(values.data(), Shape<2>{1, values.size()}) : values.flat();
 }
 
-/// Follows the JSON parser through a header and stops it at whatever is not in the format: a hostile header builds no tree.
+/// Follows the JSON parser through a header and stops it at whatever is not in the format: a hostile header builds no
+/// tree.
 class HeaderParser {
  public:
   HeaderParser(Metadata& metadata, StoredTensors& tensors) : metadata_(metadata), tensors_(tensors) {}
@@ -204,7 +207,8 @@ class HeaderParser {
     if (place_ == Place::file) {
       name_ = name;
       awaited_ = name == "__metadata__" ? Value::metadata : Value::tensor;
-      if (awaited_ == Value::metadata) return !std::exchange(metadata_seen_, true) || problem("__metadata__ occurs twice");
+      if (awaited_ == Value::metadata)
+        return !std::exchange(metadata_seen_, true) || problem("__metadata__ occurs twice");
       const auto [place, is_new] = tensors_.try_emplace(name);
       tensor_ = &place->second;
       dtype_seen_ = shape_seen_ = offsets_seen_ = false;
@@ -226,13 +230,17 @@ class HeaderParser {
   }
   bool end_object() {
     if (place_ == Place::tensor) {
-      const char* const missing = !dtype_seen_ ? "dtype" : !shape_seen_ ? "shape" : !offsets_seen_ ? "data_offsets" : nullptr;
+      const char* const missing = !dtype_seen_     ? "dtype"
+                                  : !shape_seen_   ? "shape"
+                                  : !offsets_seen_ ? "data_offsets"
+                                                   : nullptr;
       if (missing) return problem(here(), " has no ", missing);
     }
     return go(place_ == Place::file ? Place::outside : Place::file);
   }
   bool start_array(std::size_t) {
-    if (place_ != Place::tensor || (awaited_ != Value::shape && awaited_ != Value::offsets)) return unexpected("an array");
+    if (place_ != Place::tensor || (awaited_ != Value::shape && awaited_ != Value::offsets))
+      return unexpected("an array");
     place_ = Place::array;
     offsets_.clear();
     return true;

@@ -1,5 +1,5 @@
-// Activations: each is a type with value(x) and slope(x) on vectors, for passes of their own and for the end of a product.
-// At −∞ those that tend to 0 are −0, not NaN.
+// Activations: each is a type with value(x) and slope(x) on vectors, for passes of their own and for the end of a
+// product. At −∞ those that tend to 0 are −0, not NaN.
 #pragma once
 
 #include "eigenformer/core/gradient.hpp"
@@ -185,7 +185,8 @@ void gate_forward(const Threads& threads, ConstView<T, 2> gate, ConstView<T, 2> 
 
 /// dgate ← dy ∘ x ∘ activation′(gate), dx ← dy ∘ activation(gate)
 template <class Activation, class T>
-void gate_backward(const Threads& threads, ConstView<T, 2> gate, ConstView<T, 2> x, ConstView<T, 2> dy, Gradient<T, 2> dgate, Gradient<T, 2> dx) {
+void gate_backward(const Threads& threads, ConstView<T, 2> gate, ConstView<T, 2> x, ConstView<T, 2> dy,
+                   Gradient<T, 2> dgate, Gradient<T, 2> dx) {
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i)
@@ -200,8 +201,8 @@ void gate_backward(const Threads& threads, ConstView<T, 2> gate, ConstView<T, 2>
   });
 }
 
-/// The end of a product: adds bias (N), keeps that sum in `kept`, applies the activation, and adds the residual (M, N); all
-/// three may be null.
+/// The end of a product: adds bias (N), keeps that sum in `kept`, applies the activation, and adds the residual (M, N);
+/// all three may be null.
 template <class Activation, class T>
 struct ActivatedBias {
   const T* bias;

@@ -18,27 +18,32 @@ inline constexpr Index flat_grain = 16384;  // elements of a piece
 struct AdamStep {
   double beta1, beta2, epsilon;
   double learning_rate;
-  double decay;           // decoupled: w ← w − learning_rate·decay·w
-  double gradient_scale;  // the gradient is multiplied by this first
+  double decay;                     // decoupled: w ← w − learning_rate·decay·w
+  double gradient_scale;            // the gradient is multiplied by this first
   double correction1, correction2;  // 1 − β1ᵗ, 1 − β2ᵗ
 };
 
 /// m ← β1 m + (1−β1) g, v ← β2 v + (1−β2) g², w ← w − lr·(m/c1) / (√(v/c2) + ε)
 template <class T>
-void adam_step(const Threads& threads, const AdamStep& step, Index count, T* weight, const T* gradient, T* first, T* second) {
-  const T beta1 = static_cast<T>(step.beta1), beta2 = static_cast<T>(step.beta2), epsilon = static_cast<T>(step.epsilon);
+void adam_step(const Threads& threads, const AdamStep& step, Index count, T* weight, const T* gradient, T* first,
+               T* second) {
+  const T beta1 = static_cast<T>(step.beta1), beta2 = static_cast<T>(step.beta2),
+          epsilon = static_cast<T>(step.epsilon);
   const T rest1 = static_cast<T>(1 - step.beta1), rest2 = static_cast<T>(1 - step.beta2);
   const T scale = static_cast<T>(step.gradient_scale), keep = static_cast<T>(1 - step.learning_rate * step.decay);
-  const T rate = static_cast<T>(step.learning_rate / step.correction1), root = static_cast<T>(1 / std::sqrt(step.correction2));
+  const T rate = static_cast<T>(step.learning_rate / step.correction1),
+          root = static_cast<T>(1 / std::sqrt(step.correction2));
   threads.parallel_for(count, flat_grain, [&](Index begin, Index end) {
     for_vectors<T>(end - begin, [&](Index offset, auto n) {
       using V = Vec<T>;
       const Index i = begin + offset;
       const V g = load(gradient + i, n) * V(scale);
-      const V m = fma(load(first + i, n), V(beta1), g * V(rest1)), v = fma(load(second + i, n), V(beta2), g * g * V(rest2));
+      const V m = fma(load(first + i, n), V(beta1), g * V(rest1)),
+              v = fma(load(second + i, n), V(beta2), g * g * V(rest2));
       store(first + i, m, n);
       store(second + i, v, n);
-      const V size = maximum(fma(square_root(v), V(root), V(epsilon)), V((std::numeric_limits<T>::min)()));  // without ε, 0/0 would be NaN
+      const V size = maximum(fma(square_root(v), V(root), V(epsilon)),
+                             V((std::numeric_limits<T>::min)()));  // without ε, 0/0 would be NaN
       store(weight + i, fma(load(weight + i, n), V(keep), V(-rate) * m / size), n);
     });
   });

@@ -14,7 +14,8 @@ namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
 /// x, y (R, D); weight (D) or (1), bias (D), either may be null; the weight is multiplied by `factor`.
 template <class T>
-void affine_forward(const Threads& threads, ConstView<T, 2> x, ConstView<T, 1> weight, T factor, ConstView<T, 1> bias, View<T, 2> y) {
+void affine_forward(const Threads& threads, ConstView<T, 2> x, ConstView<T, 1> weight, T factor, ConstView<T, 1> bias,
+                    View<T, 2> y) {
   const Index width = x.width();
   const bool by_element = weight && weight.size() == width;
   const Vec<T> all(weight && !by_element ? weight[0] * factor : factor);
@@ -28,8 +29,8 @@ void affine_forward(const Threads& threads, ConstView<T, 2> x, ConstView<T, 1> w
 }
 
 template <class T>
-void affine_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 1> weight, T factor, ConstView<T, 2> dy, Gradient<T, 2> dx,
-                     Gradient<T, 1> dweight, Gradient<T, 1> dbias) {
+void affine_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 1> weight, T factor,
+                     ConstView<T, 2> dy, Gradient<T, 2> dx, Gradient<T, 1> dweight, Gradient<T, 1> dbias) {
   const Index width = x.width(), grain = 4 * row_grain(width), pieces = (x.rows() + grain - 1) / grain;
   const bool by_element = weight && weight.size() == width;
   const Vec<T> all(weight && !by_element ? weight[0] * factor : factor);

@@ -23,8 +23,8 @@ EIGENFORMER_INLINE V surviving(V x, V factor) {
   return where_less(V(typename V::Scalar{0}), factor, x * factor);
 }
 
-/// One use of dropout. Probabilities are rounded to multiples of 2⁻³². Two elements share a random word, of which one reads the
-/// halves swapped: the upper half of what it reads decides, but for one word in 2¹⁶.
+/// One use of dropout. Probabilities are rounded to multiples of 2⁻³². Two elements share a random word, of which one
+/// reads the halves swapped: the upper half of what it reads decides, but for one word in 2¹⁶.
 struct Dropout {
   static constexpr Index chunk = 128;  // columns whose bits are made together: 16 Philox blocks side by side
 
@@ -55,7 +55,9 @@ struct Dropout {
     }
     const auto put = [&](Words bits, T* at) {
       std::uint32_t kept[Words::count];
-      where_not_less(bits, static_cast<std::uint32_t>(threshold), std::bit_cast<std::uint32_t>(static_cast<float>(scale))).store(kept);
+      where_not_less(bits, static_cast<std::uint32_t>(threshold),
+                     std::bit_cast<std::uint32_t>(static_cast<float>(scale)))
+          .store(kept);
       for (int lane = 0; lane < Words::count; ++lane)
         if constexpr (std::is_same_v<T, float>) at[lane] = std::bit_cast<float>(kept[lane]);
         else at[lane] = kept[lane] == 0 ? T{0} : scale;
@@ -89,14 +91,17 @@ struct Dropout {
 
 /// y = residual + dropout(x); the residual may be null, and so may the dropout. All (R, D).
 template <class T>
-void dropout_forward(const Threads& threads, ConstView<T, 2> x, ConstView<T, 2> residual, const Dropout& dropout, View<T, 2> y) {
+void dropout_forward(const Threads& threads, ConstView<T, 2> x, ConstView<T, 2> residual, const Dropout& dropout,
+                     View<T, 2> y) {
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
       const T *const in = x.row(i), *const by = residual ? residual.row(i) : nullptr;
       T* const out = y.row(i);
       const auto put = [&](Index j, auto n, Vec<T> value) { store(out + j, by ? value + load(by + j, n) : value, n); };
-      if (dropout) dropout.for_row<T>(i, width, [&](Index j, auto n, Vec<T> factor) { put(j, n, surviving(load(in + j, n), factor)); });
+      if (dropout)
+        dropout.for_row<T>(i, width,
+                           [&](Index j, auto n, Vec<T> factor) { put(j, n, surviving(load(in + j, n), factor)); });
       else for_vectors<T>(width, [&](Index j, auto n) { put(j, n, load(in + j, n)); });
     }
   });
@@ -111,8 +116,12 @@ void dropout_backward(const Threads& threads, ConstView<T, 2> dy, const Dropout&
     for (Index i = begin; i < end; ++i) {
       const T* const in = dy.row(i);
       T* const out = dx.row(i);
-      const auto put = [&](Index j, auto n, Vec<T> value) { store(out + j, dx.add ? load(out + j, n) + value : value, n); };
-      if (dropout) dropout.for_row<T>(i, width, [&](Index j, auto n, Vec<T> factor) { put(j, n, surviving(load(in + j, n), factor)); });
+      const auto put = [&](Index j, auto n, Vec<T> value) {
+        store(out + j, dx.add ? load(out + j, n) + value : value, n);
+      };
+      if (dropout)
+        dropout.for_row<T>(i, width,
+                           [&](Index j, auto n, Vec<T> factor) { put(j, n, surviving(load(in + j, n), factor)); });
       else for_vectors<T>(width, [&](Index j, auto n) { put(j, n, load(in + j, n)); });
     }
   });

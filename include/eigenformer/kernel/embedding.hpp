@@ -33,7 +33,8 @@ void embedding_forward(const Threads& threads, ConstView<Id, 1> ids, const Panel
 /// dtable at ids ← dtable + scale · dy; each thread takes some columns and all rows in order, so that the sums do not
 /// depend on the threads.
 template <class T>
-void embedding_backward(const Threads& threads, ConstView<Id, 1> ids, ConstView<T, 2> dy, T scale, Gradient<T, 2> dtable) {
+void embedding_backward(const Threads& threads, ConstView<Id, 1> ids, ConstView<T, 2> dy, T scale,
+                        Gradient<T, 2> dtable) {
   if (!dtable) return;
   threads.parallel_for(dy.width(), 64, [&](Index begin, Index end) {
     if (!dtable.add) dtable.view.slice(1, begin, end - begin).matrix().setZero();

@@ -1,6 +1,6 @@
 // Feed-forward networks: activation(x·Uᵀ + b)·Dᵀ + c (Vaswani et al. 2017, equation 2), and gated
-// (activation(x·Gᵀ) ∘ (x·Uᵀ))·Dᵀ (Dauphin et al. 2017; Shazeer 2020). Some rows at a time, so that their hidden values stay
-// in the cache; of these, only what the backward pass cannot compute again is kept.
+// (activation(x·Gᵀ) ∘ (x·Uᵀ))·Dᵀ (Dauphin et al. 2017; Shazeer 2020). Some rows at a time, so that their hidden values
+// stay in the cache; of these, only what the backward pass cannot compute again is kept.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,9 @@ struct LinearMap {
 
 /// An activation whose value serves in the place of its argument: activation and slope are the same of both.
 template <class Activation>
-concept Idempotent = requires { requires Activation::idempotent; };
+concept Idempotent = requires {
+  requires Activation::idempotent;
+};
 
 namespace detail {
 
@@ -100,11 +102,11 @@ struct GateSlope {
 
 }  // namespace detail
 
-/// y (M, D) from x (M, D); `kept` (M, F) is for the backward pass, null if there is none: x·Uᵀ + b, or activation of that if
-/// it is idempotent. The residual (M, D), which may be null, is added.
+/// y (M, D) from x (M, D); `kept` (M, F) is for the backward pass, null if there is none: x·Uᵀ + b, or activation of
+/// that if it is idempotent. The residual (M, D), which may be null, is added.
 template <class Activation, class T>
-void mlp_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const LinearMap<T>& up, const LinearMap<T>& down, View<T, 2> kept, View<T, 2> y,
-                 ConstView<T, 2> residual = {}) {
+void mlp_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const LinearMap<T>& up,
+                 const LinearMap<T>& down, View<T, 2> kept, View<T, 2> y, ConstView<T, 2> residual = {}) {
   detail::for_row_chunks(x.rows(), up, [&](Index first, Index count) {
     const auto scratch = arena.scratch();
     const View<T, 2> part = kept ? kept.slice(0, first, count) : View<T, 2>();
@@ -112,7 +114,8 @@ void mlp_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const 
     linear_forward_then<T>(threads, arena, x.slice(0, first, count), up.weight, up.panels, hidden,
                            ActivatedBias<Activation, T>{up.bias.data(), Idempotent<Activation> ? View<T, 2>() : part});
     linear_forward_then<T>(threads, arena, hidden, down.weight, down.panels, y.slice(0, first, count),
-                           ActivatedBias<Identity, T>{down.bias.data(), {}, residual ? residual.slice(0, first, count) : ConstView<T, 2>()});
+                           ActivatedBias<Identity, T>{
+                               down.bias.data(), {}, residual ? residual.slice(0, first, count) : ConstView<T, 2>()});
   });
 }
 
@@ -124,21 +127,25 @@ struct LinearGradient {
 };
 
 template <class Activation, class T>
-void mlp_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const LinearMap<T>& up, const LinearMap<T>& down, ConstView<T, 2> kept,
-                  ConstView<T, 2> dy, Gradient<T, 2> dx, LinearGradient<T> dup, LinearGradient<T> ddown) {
+void mlp_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const LinearMap<T>& up,
+                  const LinearMap<T>& down, ConstView<T, 2> kept, ConstView<T, 2> dy, Gradient<T, 2> dx,
+                  LinearGradient<T> dup, LinearGradient<T> ddown) {
   const auto scratch = arena.scratch();
   const auto dsum = arena.allocate<T>(kept.shape());
   const View<T, 2> hidden = Idempotent<Activation> ? View<T, 2>() : arena.allocate<T>(kept.shape());
-  linear_backward_input<T>(threads, arena, dy, down.weight, {dsum, false}, detail::ActivationSlope<Activation, T>{kept, hidden});
+  linear_backward_input<T>(threads, arena, dy, down.weight, {dsum, false},
+                           detail::ActivationSlope<Activation, T>{kept, hidden});
   linear_backward_weight<T>(threads, arena, dy, hidden ? ConstView<T, 2>(hidden) : kept, ddown.weight, ddown.bias);
   linear_backward_input<T>(threads, arena, dsum, up.weight, dx);
   linear_backward_weight<T>(threads, arena, dsum, x, dup.weight, dup.bias);
 }
 
-/// y (M, D) from x (M, D); kept_gate and kept_up (M, F) are for the backward pass, null if there is none: x·Gᵀ and x·Uᵀ.
+/// y (M, D) from x (M, D); kept_gate and kept_up (M, F) are for the backward pass, null if there is none: x·Gᵀ and
+/// x·Uᵀ.
 template <class Activation, class T>
-void gated_mlp_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const LinearMap<T>& gate, const LinearMap<T>& up, const LinearMap<T>& down,
-                       View<T, 2> kept_gate, View<T, 2> kept_up, View<T, 2> y) {
+void gated_mlp_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const LinearMap<T>& gate,
+                       const LinearMap<T>& up, const LinearMap<T>& down, View<T, 2> kept_gate, View<T, 2> kept_up,
+                       View<T, 2> y) {
   detail::for_row_chunks(x.rows(), up, [&](Index first, Index count) {
     const auto scratch = arena.scratch();
     const auto rows = x.slice(0, first, count);
@@ -146,18 +153,22 @@ void gated_mlp_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, 
     const auto hidden = arena.allocate<T>(Shape{count, up.out()});
     linear_forward<T>(threads, arena, rows, gate.weight, gate.bias, gates, gate.panels);
     linear_forward_then<T>(threads, arena, rows, up.weight, up.panels, hidden,
-                           detail::GatedBias<Activation, T>{up.bias.data(), gates, kept_up ? kept_up.slice(0, first, count) : View<T, 2>()});
+                           detail::GatedBias<Activation, T>{up.bias.data(), gates,
+                                                            kept_up ? kept_up.slice(0, first, count) : View<T, 2>()});
     linear_forward<T>(threads, arena, hidden, down.weight, down.bias, y.slice(0, first, count), down.panels);
   });
 }
 
 template <class Activation, class T>
-void gated_mlp_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const LinearMap<T>& gate, const LinearMap<T>& up, const LinearMap<T>& down,
-                        ConstView<T, 2> kept_gate, ConstView<T, 2> kept_up, ConstView<T, 2> dy, Gradient<T, 2> dx, LinearGradient<T> dgate,
+void gated_mlp_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const LinearMap<T>& gate,
+                        const LinearMap<T>& up, const LinearMap<T>& down, ConstView<T, 2> kept_gate,
+                        ConstView<T, 2> kept_up, ConstView<T, 2> dy, Gradient<T, 2> dx, LinearGradient<T> dgate,
                         LinearGradient<T> dup, LinearGradient<T> ddown) {
   const auto scratch = arena.scratch();
-  const auto gate_slope = arena.allocate<T>(kept_gate.shape()), up_slope = arena.allocate<T>(kept_gate.shape()), hidden = arena.allocate<T>(kept_gate.shape());
-  linear_backward_input<T>(threads, arena, dy, down.weight, {gate_slope, false}, detail::GateSlope<Activation, T>{kept_gate, kept_up, up_slope, hidden});
+  const auto gate_slope = arena.allocate<T>(kept_gate.shape()), up_slope = arena.allocate<T>(kept_gate.shape()),
+             hidden = arena.allocate<T>(kept_gate.shape());
+  linear_backward_input<T>(threads, arena, dy, down.weight, {gate_slope, false},
+                           detail::GateSlope<Activation, T>{kept_gate, kept_up, up_slope, hidden});
   linear_backward_weight<T>(threads, arena, dy, hidden, ddown.weight, ddown.bias);
   linear_backward_input<T>(threads, arena, gate_slope, gate.weight, dx);
   linear_backward_input<T>(threads, arena, up_slope, up.weight, {dx.view, true});

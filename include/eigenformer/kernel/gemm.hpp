@@ -1,7 +1,8 @@
-// Matrix products in register tiles. The right factor is repacked into panels, k-major and as wide as the tile, ahead or block by
-// block where it is used; for few rows it is read where it lies. The left one is read in place or, where its k axis is strided, from
-// a packed copy. Every element of the result is a sum over blocks of k = 0 … depth_block − 1, …, in that order, each one chain of
-// fused multiply-adds over its k, whatever tile, edge or thread computes it: that is the bit guarantee.
+// Matrix products in register tiles. The right factor is repacked into panels, k-major and as wide as the tile, ahead
+// or block by block where it is used; for few rows it is read where it lies. The left one is read in place or, where
+// its k axis is strided, from a packed copy. Every element of the result is a sum over blocks of k = 0 … depth_block −
+// 1, …, in that order, each one chain of fused multiply-adds over its k, whatever tile, edge or thread computes it:
+// that is the bit guarantee.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +45,9 @@ struct Panels {
 
   Index count() const { return (width + Tile<T>::width - 1) / Tile<T>::width; }
   const T* at(Index panel, Index k) const { return data + (panel * depth + k) * Tile<T>::width; }
-  static Index size(Index depth, Index width) { return (width + Tile<T>::width - 1) / Tile<T>::width * Tile<T>::width * depth; }
+  static Index size(Index depth, Index width) {
+    return (width + Tile<T>::width - 1) / Tile<T>::width * Tile<T>::width * depth;
+  }
 };
 
 /// A right factor wᵀ for w (N, K) that is packed block by block, where and when it is needed; for few rows not at all.
@@ -59,17 +62,16 @@ struct PlainRight {
   ConstView<T, 2> b;
 };
 
-/// What is done to every piece of C that is finished, while it is in the cache: f(row, column, pointer, count) for each of its rows,
-/// and before that, where f has it, f.prefetch(row, column, count). A reference to f, whose type is forgotten: products are
-/// compiled once, not once for every end they have.
+/// What is done to every piece of C that is finished, while it is in the cache: f(row, column, pointer, count) for each
+/// of its rows, and before that, where f has it, f.prefetch(row, column, count). A reference to f, whose type is
+/// forgotten: products are compiled once, not once for every end they have.
 template <Real T>
 class Epilogue {
  public:
   Epilogue() = default;  // nothing is done
 
   template <class F>
-    requires std::is_invocable_v<const F&, Index, Index, T*, Index>
-  Epilogue(const F& f) : f_(&f) {
+  requires std::is_invocable_v<const F&, Index, Index, T*, Index> Epilogue(const F& f) : f_(&f) {
     apply_ = [](const void* of, Index row, Index rows, Index column, T* out, Index stride, Index count) {
       for (Index i = 0; i < rows; ++i) (*static_cast<const F*>(of))(row + i, column, out + i * stride, count);
     };
@@ -124,7 +126,8 @@ struct TileInput {
   Index row_stride, k_stride;
   const T* b;
   Index b_stride;
-  const T* ahead = nullptr;  // what to bring into the second-level cache meanwhile, from here: `strip` elements for each k
+  const T* ahead =
+      nullptr;  // what to bring into the second-level cache meanwhile, from here: `strip` elements for each k
   Index strip = 0;
 };
 
@@ -145,7 +148,9 @@ void tile(const TileInput<T>& in, T* c, Index c_stride, bool add) {
     });
     unroll<Rows>([&](auto i) EIGENFORMER_INLINE_LAMBDA {
       const V left(a[i * in.row_stride]);
-      unroll<Vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[i * Vectors + j] = fma(left, right[j], sums[i * Vectors + j]); });
+      unroll<Vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
+        sums[i * Vectors + j] = fma(left, right[j], sums[i * Vectors + j]);
+      });
     });
   }
   unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA {
@@ -160,7 +165,8 @@ void any_tile(Index rows, const TileInput<T>& in, T* c, Index c_stride, bool add
   if constexpr (Rows > 1)
     if (rows < Rows) return any_tile<T, Rows - 1, Vectors>(rows, in, c, c_stride, add, width);
   if constexpr (Vectors > 1)
-    if (width <= (Vectors - 1) * Vec<T>::lanes) return any_tile<T, Rows, Vectors - 1>(rows, in, c, c_stride, add, width);
+    if (width <= (Vectors - 1) * Vec<T>::lanes)
+      return any_tile<T, Rows, Vectors - 1>(rows, in, c, c_stride, add, width);
   if (width == Vectors * Vec<T>::lanes) return tile<T, Rows, Vectors>(in, c, c_stride, add);
   T buffer[static_cast<std::size_t>(Rows * Vectors * Vec<T>::lanes)] = {};
   for (Index i = 0; add && i < Rows; ++i) std::copy_n(c + i * c_stride, width, buffer + i * Vectors * Vec<T>::lanes);
@@ -168,10 +174,11 @@ void any_tile(Index rows, const TileInput<T>& in, T* c, Index c_stride, bool add
   for (Index i = 0; i < Rows; ++i) std::copy_n(buffer + i * Vectors * Vec<T>::lanes, width, c + i * c_stride);
 }
 
-/// One panel of B = scale·wᵀ: `count` ≤ Tile width rows of w, `depth` long, become columns of rows `width` apart; zero up to a
-/// whole vector.
+/// One panel of B = scale·wᵀ: `count` ≤ Tile width rows of w, `depth` long, become columns of rows `width` apart; zero
+/// up to a whole vector.
 template <class T>
-void pack_panel_transposed(const T* w, Index w_stride, Index count, Index depth, T scale, T* to, Index width = Tile<T>::width) {
+void pack_panel_transposed(const T* w, Index w_stride, Index count, Index depth, T scale, T* to,
+                           Index width = Tile<T>::width) {
   constexpr Index lanes = Vec<T>::lanes;
   for (Index first = 0; first < count; first += lanes) {
     T* const out = to + first;
@@ -180,7 +187,8 @@ void pack_panel_transposed(const T* w, Index w_stride, Index count, Index depth,
     Index k = 0;
     for (; k + lanes <= depth; k += lanes) {
       Vec<T> block[static_cast<std::size_t>(lanes)];
-      for (Index i = 0; i < lanes; ++i) block[i] = i < column_count ? Vec<T>::load(in + i * w_stride + k) * Vec<T>(scale) : Vec<T>(T{0});
+      for (Index i = 0; i < lanes; ++i)
+        block[i] = i < column_count ? Vec<T>::load(in + i * w_stride + k) * Vec<T>(scale) : Vec<T>(T{0});
       transpose(block);
       for (Index i = 0; i < lanes; ++i) block[i].store(out + (k + i) * width);
     }
@@ -197,7 +205,8 @@ void pack_panel(const T* b, Index b_stride, Index count, Index depth, T* to) {
   constexpr Index width = Tile<T>::width, lanes = Vec<T>::lanes;
   for (Index k = 0; k < depth; ++k, to += width) {
     if (count == width) {
-      unroll<Tile<T>::vectors>([&](auto v) EIGENFORMER_INLINE_LAMBDA { Vec<T>::load(b + k * b_stride + v * lanes).store(to + v * lanes); });
+      unroll<Tile<T>::vectors>(
+          [&](auto v) EIGENFORMER_INLINE_LAMBDA { Vec<T>::load(b + k * b_stride + v * lanes).store(to + v * lanes); });
       continue;
     }
     std::memcpy(to, b + k * b_stride, static_cast<std::size_t>(count) * sizeof(T));
@@ -214,16 +223,16 @@ Panels<T> pack_panels_transposed(const Threads& threads, ConstView<T, 2> w, T* t
   const Panels<T> panels{to, w.extent(1), w.extent(0)};
   threads.parallel_for(panels.count(), row_grain(panels.depth * width), [&](Index begin, Index end) {
     for (Index p = begin; p < end; ++p)
-      detail::pack_panel_transposed(w.row(p * width), w.stride(0), (std::min)(width, panels.width - p * width), panels.depth, scale,
-                                    to + p * panels.depth * width);
+      detail::pack_panel_transposed(w.row(p * width), w.stride(0), (std::min)(width, panels.width - p * width),
+                                    panels.depth, scale, to + p * panels.depth * width);
   });
   return panels;
 }
 
 namespace detail {
 
-/// What multiply() needs of a right factor: its size, and a pointer to rows [k, k + depth) of a panel, packed into `to` if
-/// it is not yet.
+/// What multiply() needs of a right factor: its size, and a pointer to rows [k, k + depth) of a panel, packed into `to`
+/// if it is not yet.
 template <class T>
 struct Right {
   Index depth, width;
@@ -242,12 +251,16 @@ struct Right {
   const T* next(Index panel, Index k, Index first, Index last) const {
     if (!packed) return nullptr;
     if (panel + 1 < last) return packed->at(panel + 1, k);
-    return k + depth_block < depth ? packed->at(first, k + depth_block) : last < panels() ? packed->at(last, 0) : nullptr;
+    return k + depth_block < depth ? packed->at(first, k + depth_block)
+           : last < panels()       ? packed->at(last, 0)
+                                   : nullptr;
   }
   const T* block(Index panel, Index k, Index count, T* to) const {
     const Index first = panel * Tile<T>::width;
     if (packed) return packed->at(panel, k);
-    if (transposed) pack_panel_transposed(transposed->w.row(first) + k, transposed->w.stride(0), column_count(panel), count, T{1}, to);
+    if (transposed)
+      pack_panel_transposed(transposed->w.row(first) + k, transposed->w.stride(0), column_count(panel), count, T{1},
+                            to);
     else pack_panel(plain->b.row(k) + first, plain->b.stride(0), column_count(panel), count, to);
     return to;
   }
@@ -258,7 +271,8 @@ template <class T>
 void pack_left(const Left<T>& a, Index first, Index count, Index k, Index depth, T* to) {
   for (Index i = 0; i < depth; ++i) {
     const T* const from = a.data + (k + i) * a.stride + first;
-    for_lots<T>(count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { store(to + i * row_block + j, load(from + j, n), n); });
+    for_lots<T>(
+        count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { store(to + i * row_block + j, load(from + j, n), n); });
   }
 }
 
@@ -307,10 +321,14 @@ void strip_tile(const Strip<T>& w, const T* a, Index a_stride, T* c, Index c_str
     w.take(k, some, column_count);
     for (Index i = 0; i < some; ++i) {
       V right[static_cast<std::size_t>(vectors)];
-      unroll<vectors>([&](auto v) EIGENFORMER_INLINE_LAMBDA { right[v] = V::load(column_count + i * Strip<T>::width + v * V::lanes); });
+      unroll<vectors>([&](auto v) EIGENFORMER_INLINE_LAMBDA {
+        right[v] = V::load(column_count + i * Strip<T>::width + v * V::lanes);
+      });
       unroll<Rows>([&](auto r) EIGENFORMER_INLINE_LAMBDA {
         const V left(a[r * a_stride + k + i]);
-        unroll<vectors>([&](auto v) EIGENFORMER_INLINE_LAMBDA { sums[r * vectors + v] = fma(left, right[v], sums[r * vectors + v]); });
+        unroll<vectors>([&](auto v) EIGENFORMER_INLINE_LAMBDA {
+          sums[r * vectors + v] = fma(left, right[v], sums[r * vectors + v]);
+        });
       });
     }
   }
@@ -332,7 +350,8 @@ void any_strip_tile(Index rows, const Strip<T>& w, const T* a, Index a_stride, T
 
 /// C (M, N) = [C +] A·wᵀ for few rows.
 template <class T>
-void multiply_strips(const Threads& threads, const Left<T>& a, ConstView<T, 2> w, View<T, 2> c, bool add, const Epilogue<T>& epilogue) {
+void multiply_strips(const Threads& threads, const Left<T>& a, ConstView<T, 2> w, View<T, 2> c, bool add,
+                     const Epilogue<T>& epilogue) {
   constexpr Index width = Strip<T>::width, tallest = Strip<T>::tallest;
   const Index tiles = (a.rows + tallest - 1) / tallest, work = (std::max)(a.rows * width * a.depth, Index{1});
   threads.parallel_for((w.extent(0) + width - 1) / width, 500000 / work, [&](Index begin, Index end) {
@@ -341,10 +360,12 @@ void multiply_strips(const Threads& threads, const Left<T>& a, ConstView<T, 2> w
       Index k = 0;
       do {
         const Index left = a.depth - k;
-        const Strip<T> strip{w.row(column) + k, w.stride(0), count, (std::min)(depth_block, left), left, width * w.stride(0) - a.depth};
+        const Strip<T> strip{
+            w.row(column) + k, w.stride(0), count, (std::min)(depth_block, left), left, width * w.stride(0) - a.depth};
         for (Index i = 0; i < tiles; ++i) {
           const Index row = a.rows * i / tiles, rows = a.rows * (i + 1) / tiles - row;
-          any_strip_tile<T>(rows, strip, a.data + row * a.stride + k, a.stride, c.row(row) + column, c.stride(0), add || k > 0);
+          any_strip_tile<T>(rows, strip, a.data + row * a.stride + k, a.stride, c.row(row) + column, c.stride(0),
+                            add || k > 0);
         }
         k += strip.depth;
       } while (k < a.depth);
@@ -355,71 +376,93 @@ void multiply_strips(const Threads& threads, const Left<T>& a, ConstView<T, 2> w
 
 }  // namespace detail
 
-/// Up to so many rows, a right factor wᵀ is read where it lies: to turn it to columns takes no longer than to read it from memory.
+/// Up to so many rows, a right factor wᵀ is read where it lies: to turn it to columns takes no longer than to read it
+/// from memory.
 inline constexpr Index few_rows = 16;
 
 /// C (M, N) = [C +] A·B, then the epilogue. B is Panels, TransposedRight or PlainRight.
 template <class T>
-void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const detail::Right<T>& right, View<T, 2> c, bool add,
-              const Epilogue<T>& epilogue = {}) {
-  if (right.transposed && a.rows <= few_rows && !a.transposed) return detail::multiply_strips(threads, a, right.transposed->w, c, add, epilogue);
+void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const detail::Right<T>& right, View<T, 2> c,
+              bool add, const Epilogue<T>& epilogue = {}) {
+  if (right.transposed && a.rows <= few_rows && !a.transposed)
+    return detail::multiply_strips(threads, a, right.transposed->w, c, add, epilogue);
   constexpr Index width = Tile<T>::width;
   const detail::RowGroups<T> groups{a.rows};
   // A task that packs panels does so for many rows.
-  const Index row_tasks = right.packs ? (groups.blocks() + 7) / 8 : groups.blocks(), panel_tasks = (right.panels() + panel_block - 1) / panel_block;
-  const std::int64_t work = std::int64_t{a.rows} / (std::max)(row_tasks, Index{1}) * panel_block * width * a.depth;  // of a task
+  const Index row_tasks = right.packs ? (groups.blocks() + 7) / 8 : groups.blocks(),
+              panel_tasks = (right.panels() + panel_block - 1) / panel_block;
+  const std::int64_t work =
+      std::int64_t{a.rows} / (std::max)(row_tasks, Index{1}) * panel_block * width * a.depth;  // of a task
   const Index row_stride = a.transposed ? 1 : a.stride;
   constexpr Index right_size = panel_block * depth_block * width, left_size = row_block * depth_block;
   const auto scratch = arena.scratch();
   T* const packed_right = right.packs ? arena.allocate<T>(threads.count() * right_size) : nullptr;
   // A transposed left factor that many tasks need is packed for all of them.
   const bool pack_first = a.transposed && panel_tasks > 2, pack_within = a.transposed && !pack_first;
-  T* const packed_left = pack_within ? arena.allocate<T>(threads.count() * left_size) : pack_first ? arena.allocate<T>(groups.blocks() * row_block * a.depth) : nullptr;
+  T* const packed_left = pack_within  ? arena.allocate<T>(threads.count() * left_size)
+                         : pack_first ? arena.allocate<T>(groups.blocks() * row_block * a.depth)
+                                      : nullptr;
   if (pack_first)
     threads.parallel_for(groups.blocks(), row_grain(row_block * a.depth), [&](Index begin, Index end) {
       for (Index block = begin; block < end; ++block)
-        detail::pack_left(a, groups.block_begin(block), groups.block_begin(block + 1) - groups.block_begin(block), 0, a.depth, packed_left + block * row_block * a.depth);
+        detail::pack_left(a, groups.block_begin(block), groups.block_begin(block + 1) - groups.block_begin(block), 0,
+                          a.depth, packed_left + block * row_block * a.depth);
     });
-  threads.parallel_for(row_tasks * panel_tasks, static_cast<Index>(500000 / (std::max)(work, std::int64_t{1})), [&](Index begin, Index end, int slot) {
-    for (Index task = begin; task < end; ++task) {
-      const Index first_block = groups.blocks() * (task % row_tasks) / row_tasks, last_block = groups.blocks() * (task % row_tasks + 1) / row_tasks;
-      const Index first_panel = task / row_tasks * panel_block, last_panel = (std::min)(first_panel + panel_block, right.panels());
-      Index k = 0;
-      do {
-        const Index depth = (std::min)(depth_block, a.depth - k);
-        const bool done = k + depth == a.depth;
-        const T* panels[static_cast<std::size_t>(panel_block)];
-        for (Index p = first_panel; p < last_panel; ++p)
-          panels[p - first_panel] = right.block(p, k, depth, right.packs ? packed_right + slot * right_size + (p - first_panel) * depth_block * width : nullptr);
-        for (Index block = first_block; block < last_block; ++block) {
-          const Index first_row = groups.block_begin(block), last_row = groups.block_begin(block + 1);
-          const T* left = pack_first ? packed_left + (block * a.depth + k) * row_block : pack_within ? packed_left + slot * left_size : a.data + first_row * a.stride + k;
-          if (pack_within) detail::pack_left(a, first_row, last_row - first_row, k, depth, packed_left + slot * left_size);
-          const Index first_group = groups.block_group(block), last_group = groups.block_group(block + 1);
-          const Index calls = (last_group - first_group) * (last_panel - first_panel);
-          for (Index p = first_panel; p < last_panel; ++p) {
-            const T* const next = right.next(p, k, first_panel, last_panel);
-            const Index sharers = last_group - first_group, strip = (std::max)((width + sharers - 1) / sharers, cache_line<T>);  // what a call asks for
-            for (Index g = first_group; g < last_group; ++g) {
-              const Index row = groups.begin(g), rows = groups.begin(g + 1) - row, column_count = right.column_count(p), call = g - first_group;
-              const bool asks = next && call * strip < width;
-              T* const out = c.row(row) + p * width;
-              for (Index i = 0; i < rows; ++i)
-                for (Index j = 0; j < column_count; j += Vec<T>::lanes) prefetch_to_write(out + i * c.stride(0) + j);
-              epilogue.prefetch(row, rows, p * width, column_count);
-              if (pack_within && block + 1 < last_block)
-                detail::prefetch_left(a, last_row, groups.block_begin(block + 2) - last_row, k, depth, (p - first_panel) * (last_group - first_group) + call, calls);
-              detail::any_tile<T>(rows, {depth, left + (row - first_row) * row_stride, row_stride, a.transposed ? row_block : 1, panels[p - first_panel], width,
-                                         asks ? next + call * depth * strip : nullptr, asks ? strip : 0},
-                                  out, c.stride(0), add || k > 0, column_count);
-              if (done) epilogue(row, rows, p * width, out, c.stride(0), column_count);
+  threads.parallel_for(
+      row_tasks * panel_tasks, static_cast<Index>(500000 / (std::max)(work, std::int64_t{1})),
+      [&](Index begin, Index end, int slot) {
+        for (Index task = begin; task < end; ++task) {
+          const Index first_block = groups.blocks() * (task % row_tasks) / row_tasks,
+                      last_block = groups.blocks() * (task % row_tasks + 1) / row_tasks;
+          const Index first_panel = task / row_tasks * panel_block,
+                      last_panel = (std::min)(first_panel + panel_block, right.panels());
+          Index k = 0;
+          do {
+            const Index depth = (std::min)(depth_block, a.depth - k);
+            const bool done = k + depth == a.depth;
+            const T* panels[static_cast<std::size_t>(panel_block)];
+            for (Index p = first_panel; p < last_panel; ++p)
+              panels[p - first_panel] = right.block(
+                  p, k, depth,
+                  right.packs ? packed_right + slot * right_size + (p - first_panel) * depth_block * width : nullptr);
+            for (Index block = first_block; block < last_block; ++block) {
+              const Index first_row = groups.block_begin(block), last_row = groups.block_begin(block + 1);
+              const T* left = pack_first    ? packed_left + (block * a.depth + k) * row_block
+                              : pack_within ? packed_left + slot * left_size
+                                            : a.data + first_row * a.stride + k;
+              if (pack_within)
+                detail::pack_left(a, first_row, last_row - first_row, k, depth, packed_left + slot * left_size);
+              const Index first_group = groups.block_group(block), last_group = groups.block_group(block + 1);
+              const Index calls = (last_group - first_group) * (last_panel - first_panel);
+              for (Index p = first_panel; p < last_panel; ++p) {
+                const T* const next = right.next(p, k, first_panel, last_panel);
+                const Index sharers = last_group - first_group,
+                            strip = (std::max)((width + sharers - 1) / sharers, cache_line<T>);  // what a call asks for
+                for (Index g = first_group; g < last_group; ++g) {
+                  const Index row = groups.begin(g), rows = groups.begin(g + 1) - row,
+                              column_count = right.column_count(p), call = g - first_group;
+                  const bool asks = next && call * strip < width;
+                  T* const out = c.row(row) + p * width;
+                  for (Index i = 0; i < rows; ++i)
+                    for (Index j = 0; j < column_count; j += Vec<T>::lanes)
+                      prefetch_to_write(out + i * c.stride(0) + j);
+                  epilogue.prefetch(row, rows, p * width, column_count);
+                  if (pack_within && block + 1 < last_block)
+                    detail::prefetch_left(a, last_row, groups.block_begin(block + 2) - last_row, k, depth,
+                                          (p - first_panel) * (last_group - first_group) + call, calls);
+                  detail::any_tile<T>(
+                      rows,
+                      {depth, left + (row - first_row) * row_stride, row_stride, a.transposed ? row_block : 1,
+                       panels[p - first_panel], width, asks ? next + call * depth * strip : nullptr, asks ? strip : 0},
+                      out, c.stride(0), add || k > 0, column_count);
+                  if (done) epilogue(row, rows, p * width, out, c.stride(0), column_count);
+                }
+              }
             }
-          }
+            k += depth;
+          } while (k < a.depth);
         }
-        k += depth;
-      } while (k < a.depth);
-    }
-  });
+      });
 }
 
 /// Adds bias (N).
@@ -431,10 +474,11 @@ struct AddBias {
   }
 };
 
-/// y (M, Out) = x (M, In) · weight (Out, In)ᵀ, then the epilogue. The weight is packed here unless `panels` are that already.
+/// y (M, Out) = x (M, In) · weight (Out, In)ᵀ, then the epilogue. The weight is packed here unless `panels` are that
+/// already.
 template <class T>
-void linear_forward_then(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, Panels<T> panels, View<T, 2> y,
-                         const Epilogue<T>& epilogue) {
+void linear_forward_then(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight,
+                         Panels<T> panels, View<T, 2> y, const Epilogue<T>& epilogue) {
   const Left<T> left{x.data(), x.rows(), x.width(), x.stride(0)};
   if (panels.data) multiply<T>(threads, arena, left, panels, y, false, epilogue);
   else multiply<T>(threads, arena, left, TransposedRight<T>{weight}, y, false, epilogue);
@@ -442,24 +486,28 @@ void linear_forward_then(const Threads& threads, Arena& arena, ConstView<T, 2> x
 
 /// y (M, Out) = x (M, In) · weight (Out, In)ᵀ + bias (Out), which may be null.
 template <class T>
-void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight, ConstView<T, 1> bias, View<T, 2> y,
-                    const Panels<T>& panels = {}) {
+void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight,
+                    ConstView<T, 1> bias, View<T, 2> y, const Panels<T>& panels = {}) {
   if (bias) linear_forward_then<T>(threads, arena, x, weight, panels, y, AddBias<T>{bias.data()});
   else linear_forward_then<T>(threads, arena, x, weight, panels, y, {});
 }
 
 /// dx (M, In) ← dy (M, Out) · weight (Out, In), then the epilogue.
 template <class T>
-void linear_backward_input(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> weight, Gradient<T, 2> dx,
-                           const Epilogue<T>& epilogue = {}) {
-  if (dx) multiply<T>(threads, arena, {dy.data(), dy.rows(), dy.width(), dy.stride(0)}, PlainRight<T>{weight}, dx.view, dx.add, epilogue);
+void linear_backward_input(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> weight,
+                           Gradient<T, 2> dx, const Epilogue<T>& epilogue = {}) {
+  if (dx)
+    multiply<T>(threads, arena, {dy.data(), dy.rows(), dy.width(), dy.stride(0)}, PlainRight<T>{weight}, dx.view,
+                dx.add, epilogue);
 }
 
 /// dweight (Out, In) ← dyᵀ · x; dbias (Out) ← Σ over rows of dy
 template <class T>
-void linear_backward_weight(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> x, Gradient<T, 2> dweight,
-                            Gradient<T, 1> dbias) {
-  if (dweight) multiply<T>(threads, arena, {dy.data(), dy.width(), dy.rows(), dy.stride(0), true}, PlainRight<T>{x}, dweight.view, dweight.add);
+void linear_backward_weight(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> x,
+                            Gradient<T, 2> dweight, Gradient<T, 1> dbias) {
+  if (dweight)
+    multiply<T>(threads, arena, {dy.data(), dy.width(), dy.rows(), dy.stride(0), true}, PlainRight<T>{x}, dweight.view,
+                dweight.add);
   if (!dbias) return;
   threads.parallel_for(dy.width(), 512, [&](Index begin, Index end) {
     auto sums = row_map(dbias.view.data() + begin, end - begin);

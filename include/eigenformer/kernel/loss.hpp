@@ -16,8 +16,8 @@ namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 /// Σ over rows of −Σ_v q(v) log p(v), p = softmax(logits (R, V)), q = (1 − ε)·[v = target] + ε/V. Rows whose target (R)
 /// is `ignore` count nothing. `totals` (R) is kept for the backward pass.
 template <class T>
-double cross_entropy_forward(const Threads& threads, Arena& arena, ConstView<T, 2> logits, ConstView<Id, 1> targets, Id ignore,
-                             double smoothing, View<SoftmaxSum<T>, 1> totals) {
+double cross_entropy_forward(const Threads& threads, Arena& arena, ConstView<T, 2> logits, ConstView<Id, 1> targets,
+                             Id ignore, double smoothing, View<SoftmaxSum<T>, 1> totals) {
   const Index rows = logits.rows(), width = logits.width();
   const auto losses = arena.allocate<double>(Shape{rows});
   threads.parallel_for(rows, row_grain(width), [&](Index begin, Index end) {
@@ -28,9 +28,12 @@ double cross_entropy_forward(const Threads& threads, Arena& arena, ConstView<T, 
       const T reference = row[targets[i]];
       totals[i] = softmax_sum(row, width, [](auto...) {});
       const double at_target = static_cast<double>(reference);
-      const double mean = smoothing > 0 ? static_cast<double>(sum_vectors<T>(width, [&](Index j, auto n) { return load(row + j, n, reference) - Vec<T>(reference); })) /
-                                              static_cast<double>(width)
-                                        : 0;
+      const double mean =
+          smoothing > 0
+              ? static_cast<double>(sum_vectors<T>(
+                    width, [&](Index j, auto n) { return load(row + j, n, reference) - Vec<T>(reference); })) /
+                    static_cast<double>(width)
+              : 0;
       losses[i] = totals[i].log_sum_exp() - at_target - smoothing * mean;
     }
   });
@@ -41,11 +44,13 @@ double cross_entropy_forward(const Threads& threads, Arena& arena, ConstView<T, 
 
 /// dlogits ← dloss · (p − q)
 template <class T>
-void cross_entropy_backward(const Threads& threads, ConstView<T, 2> logits, ConstView<Id, 1> targets, Id ignore, double smoothing,
-                            ConstView<SoftmaxSum<T>, 1> totals, double dloss, Gradient<T, 2> dlogits) {
+void cross_entropy_backward(const Threads& threads, ConstView<T, 2> logits, ConstView<Id, 1> targets, Id ignore,
+                            double smoothing, ConstView<SoftmaxSum<T>, 1> totals, double dloss,
+                            Gradient<T, 2> dlogits) {
   if (!dlogits) return;
   const Index width = logits.width();
-  const T everywhere = static_cast<T>(smoothing / static_cast<double>(width)), at_target = static_cast<T>(1 - smoothing);
+  const T everywhere = static_cast<T>(smoothing / static_cast<double>(width)),
+          at_target = static_cast<T>(1 - smoothing);
   const T scale = static_cast<T>(dloss);
   threads.parallel_for(logits.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {

@@ -34,7 +34,7 @@ struct Mask {
   Index window = 0;                     ///< if not 0: only keys less than so many tokens away (Beltagy et al. 2020)
   ConstView<Index, 1> key_lengths{};    ///< (B) keys of each sequence; the rest is padding
   ConstView<Index, 1> query_lengths{};  ///< (B) queries of each sequence; the rest is padding and yields zeros
-  ConstView<Index, 1> prefixes{};       ///< (B) keys that every query sees although the mask is causal (Raffel et al. 2020)
+  ConstView<Index, 1> prefixes{};  ///< (B) keys that every query sees although the mask is causal (Raffel et al. 2020)
   Allowed allowed{};
 
   /// Throws unless the lengths and prefixes fit B sequences of N queries and M keys.
@@ -43,7 +43,8 @@ struct Mask {
       if (!given) return;
       ensure(given.size() == batch, place, given.size(), " ", what, " lengths for a batch of ", batch);
       for (Index b = 0; b < batch; ++b)
-        ensure(given[b] >= 0 && given[b] <= limit, place, what, " length ", given[b], " of sequence ", b, " is not in 0…", limit);
+        ensure(given[b] >= 0 && given[b] <= limit, place, what, " length ", given[b], " of sequence ", b,
+               " is not in 0…", limit);
     };
     lengths(key_lengths, keys, "key");
     lengths(query_lengths, queries, "query");
@@ -58,8 +59,8 @@ struct Mask {
     if (!allowed.view) return;
     const Shape<4> full{batch, heads, queries, keys};
     for (int axis = 0; axis < 4; ++axis)
-      ensure(allowed.view.extent(axis) == full[axis] || allowed.view.extent(axis) == 1, place, "a mask of ", allowed.view.shape(),
-              " does not fit scores of ", full, " (batch, heads, queries, keys)");
+      ensure(allowed.view.extent(axis) == full[axis] || allowed.view.extent(axis) == 1, place, "a mask of ",
+             allowed.view.shape(), " does not fit scores of ", full, " (batch, heads, queries, keys)");
   }
 
   /// Keys [begin, end).

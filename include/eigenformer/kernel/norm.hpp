@@ -20,7 +20,8 @@ namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
 enum class NormKind { layer, rms };
 
-/// What the forward pass keeps of a row: its mean as an unevaluated sum (0 for an RMS norm), and 1/√(… + ε), or 0 for 1/√0.
+/// What the forward pass keeps of a row: its mean as an unevaluated sum (0 for an RMS norm), and 1/√(… + ε), or 0 for
+/// 1/√0.
 template <class T>
 struct RowStatistics {
   T mean, mean_rest, scale;
@@ -81,7 +82,8 @@ struct NormInput {
   Dropout dropout{};
 };
 
-/// y ← norm(in), all (R, D); statistics (R) for the backward pass. The sum, if it is one, is kept in `sum` unless that is null.
+/// y ← norm(in), all (R, D); statistics (R) for the backward pass. The sum, if it is one, is kept in `sum` unless that
+/// is null.
 template <NormKind Kind, class T>
 void norm_forward(const Threads& threads, const NormInput<T>& in, const Affine<T>& affine, double epsilon, View<T, 2> y,
                   View<RowStatistics<T>, 1> statistics, View<T, 2> sum = {}) {
@@ -95,21 +97,26 @@ void norm_forward(const Threads& threads, const NormInput<T>& in, const Affine<T
         T* const total = sum ? sum.row(i) : width <= longest ? local : y.row(i);
         const T *const x = row, *const update = in.update.row(i);
         if (in.dropout)
-          in.dropout.template for_row<T>(i, width, [&](Index j, auto n, Vec<T> factor) { store(total + j, load(x + j, n) + surviving(load(update + j, n), factor), n); });
+          in.dropout.template for_row<T>(i, width, [&](Index j, auto n, Vec<T> factor) {
+            store(total + j, load(x + j, n) + surviving(load(update + j, n), factor), n);
+          });
         else for_vectors<T>(width, [&](Index j, auto n) { store(total + j, load(x + j, n) + load(update + j, n), n); });
         row = total;
       }
       const RowStatistics<T> at = statistics[i] = row_statistics<Kind>(row, width, epsilon);
       T* const out = y.row(i);
-      for_vectors<T>(width, [&](Index j, auto n) { store(out + j, affine.apply(at.template normalized<Kind>(load(row + j, n)), j, n), n); });
+      for_vectors<T>(width, [&](Index j, auto n) {
+        store(out + j, affine.apply(at.template normalized<Kind>(load(row + j, n)), j, n), n);
+      });
     }
   });
 }
 
 /// dx ← dL/dx of the rows x that were normalised, given dy; likewise of weight and bias.
 template <NormKind Kind, class T>
-void norm_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const Affine<T>& affine, View<RowStatistics<T>, 1> statistics,
-                   ConstView<T, 2> dy, Gradient<T, 2> dx, Gradient<T, 1> dweight, Gradient<T, 1> dbias) {
+void norm_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const Affine<T>& affine,
+                   View<RowStatistics<T>, 1> statistics, ConstView<T, 2> dy, Gradient<T, 2> dx, Gradient<T, 1> dweight,
+                   Gradient<T, 1> dbias) {
   const Index width = x.width(), grain = 4 * row_grain(width), pieces = (x.rows() + grain - 1) / grain;
   const T count = static_cast<T>(width);
   const auto scratch = arena.scratch();

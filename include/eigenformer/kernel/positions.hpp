@@ -21,13 +21,15 @@ struct Positions {
   /// Throws unless they fit (B, N) and none is negative or past what can be counted.
   void validate(std::string_view place, Index batch, Index tokens) const {
     ensure(first >= 0, place, "position ", first, " is negative");
-    ensure(first <= (std::numeric_limits<Index>::max)() - tokens, place, "positions from ", first, " on are too many for ", tokens, " tokens");
+    ensure(first <= (std::numeric_limits<Index>::max)() - tokens, place, "positions from ", first,
+           " on are too many for ", tokens, " tokens");
     if (!given) return;
-    ensure(given.extent(0) == batch && given.extent(1) == tokens, place, "positions ", given.shape(), " do not fit a batch of ", batch, " times ", tokens, " tokens");
+    ensure(given.extent(0) == batch && given.extent(1) == tokens, place, "positions ", given.shape(),
+           " do not fit a batch of ", batch, " times ", tokens, " tokens");
     for (Index b = 0; b < batch; ++b)
       for (Index n = 0; n < tokens; ++n)
-        ensure(given(b, n) >= 0 && given(b, n) < (std::numeric_limits<Index>::max)(), place, "position ", given(b, n), " of token ", n, " in sequence ", b,
-                " is negative, or too large");
+        ensure(given(b, n) >= 0 && given(b, n) < (std::numeric_limits<Index>::max)(), place, "position ", given(b, n),
+               " of token ", n, " in sequence ", b, " is negative, or too large");
   }
 };
 

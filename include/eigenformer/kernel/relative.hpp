@@ -1,4 +1,5 @@
-// Relative positions in buckets (T5: Raffel et al. 2020): small distances have one each, larger ones share them by logarithm.
+// Relative positions in buckets (T5: Raffel et al. 2020): small distances have one each, larger ones share them by
+// logarithm.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +20,18 @@ struct RelativeBuckets {
   /// Throws unless there is a bucket for every distance.
   void validate() const {
     const Index exact = (bidirectional ? count / 2 : count) / 2;
-    ensure(exact > 0 && furthest > exact, "relative", "cannot put distances up to ", furthest, " into ", count, " buckets");
+    ensure(exact > 0 && furthest > exact, "relative", "cannot put distances up to ", furthest, " into ", count,
+           " buckets");
   }
 
   /// The bucket of distance = key − query.
   Index operator()(Index distance) const {
-    const Index half = bidirectional ? count / 2 : count, exact = half / 2, base = bidirectional && distance > 0 ? half : 0;
+    const Index half = bidirectional ? count / 2 : count, exact = half / 2,
+                base = bidirectional && distance > 0 ? half : 0;
     const Index away = bidirectional ? (std::abs)(distance) : (std::max)(-distance, Index{0});
     if (away < exact) return base + away;
-    const double ratio = std::log(static_cast<double>(away) / static_cast<double>(exact)) / std::log(static_cast<double>(furthest) / static_cast<double>(exact));
+    const double ratio = std::log(static_cast<double>(away) / static_cast<double>(exact)) /
+                         std::log(static_cast<double>(furthest) / static_cast<double>(exact));
     return base + (std::min)(exact + static_cast<Index>(ratio * static_cast<double>(half - exact)), half - 1);
   }
 };

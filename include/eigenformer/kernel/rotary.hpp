@@ -1,5 +1,5 @@
-// Rotary positions (RoFormer: Su et al. 2021): pair i of a query or key is turned by the angle position·frequency(i), so that
-// q·k depends on the distance alone.
+// Rotary positions (RoFormer: Su et al. 2021): pair i of a query or key is turned by the angle position·frequency(i),
+// so that q·k depends on the distance alone.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,8 @@ struct RotaryTable {
 
 /// Fills the table.
 template <class T>
-void rotary_table(const Threads& threads, const std::vector<double>& frequencies, double factor, const Positions& positions, View<T, 3> cosine, View<T, 3> sine) {
+void rotary_table(const Threads& threads, const std::vector<double>& frequencies, double factor,
+                  const Positions& positions, View<T, 3> cosine, View<T, 3> sine) {
   threads.parallel_for(static_cast<Index>(frequencies.size()), 8, [&](Index begin, Index end) {
     for (Index pair = begin; pair < end; ++pair) {
       Turning angle(frequencies[static_cast<std::size_t>(pair)]);
@@ -45,7 +46,8 @@ void rotary_table(const Threads& threads, const std::vector<double>& frequencies
   });
 }
 
-/// y ← x (B, N, H, E) with the first R elements of each head turned, forward or (direction −1) back; the others as they are.
+/// y ← x (B, N, H, E) with the first R elements of each head turned, forward or (direction −1) back; the others as they
+/// are.
 template <class T>
 void rotary(const Threads& threads, ConstView<T, 4> x, const RotaryTable<T>& table, T direction, Gradient<T, 4> y) {
   if (!y) return;
@@ -57,21 +59,26 @@ void rotary(const Threads& threads, ConstView<T, 4> x, const RotaryTable<T>& tab
       for (Index h = 0; h < heads; ++h) {
         const T* const in = &x(b, n, h, 0);
         T* const out = &y.view(b, n, h, 0);
-        const auto put = [&](Index j, auto count, Vec<T> value) { store(out + j, y.add ? load(out + j, count) + value : value, count); };
+        const auto put = [&](Index j, auto count, Vec<T> value) {
+          store(out + j, y.add ? load(out + j, count) + value : value, count);
+        };
         if (table.layout == RotaryLayout::halves) {
           for_vectors<T>(half, [&](Index j, auto count) {
-            const Vec<T> one = load(in + j, count), other = load(in + half + j, count), c = load(cosine + j, count), s = load(sine + j, count) * Vec<T>(direction);
+            const Vec<T> one = load(in + j, count), other = load(in + half + j, count), c = load(cosine + j, count),
+                         s = load(sine + j, count) * Vec<T>(direction);
             put(j, count, one * c - other * s);
             put(half + j, count, other * c + one * s);
           });
         } else {
           for (Index j = 0; j < half; ++j) {
-            const T one = in[2 * j], other = in[2 * j + 1], s = sine[j] * direction, left = one * cosine[j] - other * s, right = other * cosine[j] + one * s;
+            const T one = in[2 * j], other = in[2 * j + 1], s = sine[j] * direction, left = one * cosine[j] - other * s,
+                    right = other * cosine[j] + one * s;
             out[2 * j] = y.add ? out[2 * j] + left : left;
             out[2 * j + 1] = y.add ? out[2 * j + 1] + right : right;
           }
         }
-        for_vectors<T>(width - 2 * half, [&](Index j, auto count) { put(2 * half + j, count, load(in + 2 * half + j, count)); });
+        for_vectors<T>(width - 2 * half,
+                       [&](Index j, auto count) { put(2 * half + j, count, load(in + 2 * half + j, count)); });
       }
     }
   });

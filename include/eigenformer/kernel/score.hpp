@@ -1,8 +1,11 @@
-// Score: what happens to a score between q·k and the softmax, inlined into the attention kernels. A Score is a type with
-//   row(at, first, count)  → a function of (s, Index j, n) that returns the new scores of keys first + j, …, a vector or a
+// Score: what happens to a score between q·k and the softmax, inlined into the attention kernels. A Score is a type
+// with
+//   row(at, first, count)  → a function of (s, Index j, n) that returns the new scores of keys first + j, …, a vector
+//   or a
 //                            lot of them, j < count;
 //                            it may have slope(s, j, n), the derivative by s, which else is 1;
-//   collect(at, first, count, slopes)   optional: adds dL/d(score) of these keys to the gradient of what it learns; it is 0 of
+//   collect(at, first, count, slopes)   optional: adds dL/d(score) of these keys to the gradient of what it learns; it
+//   is 0 of
 //                            what is hidden, beside which nothing that is multiplied by it counts;
 //   shared_by_batch(), shared_by_heads()  with collect: whether several sequences or heads add to the same place.
 // Scores come scaled, in natural units; what the mask hides is hidden afterwards.
@@ -33,10 +36,11 @@ struct AlibiScore {
   ConstView<T, 1> slopes;  // (H)
 
   auto row(const ScoreRow& at, Index first, Index) const {
-    return [slope = -slopes[at.h], own = static_cast<T>(first - at.position)](auto s, Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
-      using V = decltype(s);
-      return fma(V(slope), absolute(counting(own + static_cast<T>(j), n)), s);
-    };
+    return [slope = -slopes[at.h], own = static_cast<T>(first - at.position)](auto s, Index j, auto n)
+               EIGENFORMER_INLINE_LAMBDA {
+                 using V = decltype(s);
+                 return fma(V(slope), absolute(counting(own + static_cast<T>(j), n)), s);
+               };
   }
 };
 
@@ -45,13 +49,15 @@ namespace detail {
 /// The line of a row: view (B, H, N, …), an extent of 1 stands for all of B, H or N.
 auto* score_line(auto view, const ScoreRow& at) {
   const auto axis_index = [&](int axis, Index given) { return view.extent(axis) == 1 ? Index{0} : given; };
-  return view.data() + axis_index(0, at.b) * view.stride(0) + axis_index(1, at.h) * view.stride(1) + axis_index(2, at.i) * view.stride(2);
+  return view.data() + axis_index(0, at.b) * view.stride(0) + axis_index(1, at.h) * view.stride(1) +
+         axis_index(2, at.i) * view.stride(2);
 }
 
 /// Columns column, column + 1, … of a line, a V of them; those beyond its ends are the ends.
 template <class V, class T>
 EIGENFORMER_INLINE V clipped_line(const V&, const T* line, Index last, Index column) {
-  if (column >= 0 && column + V::lanes - 1 <= last) return load(line + column, std::integral_constant<Index, V::lanes>());
+  if (column >= 0 && column + V::lanes - 1 <= last)
+    return load(line + column, std::integral_constant<Index, V::lanes>());
   T clipped[static_cast<std::size_t>(V::lanes)];
   for (Index lane = 0; lane < V::lanes; ++lane) clipped[lane] = line[std::clamp(column + lane, Index{0}, last)];
   return load(clipped, std::integral_constant<Index, V::lanes>());
@@ -72,7 +78,8 @@ void add_clipped(T* line, Index last, Index column, const T* values, Index count
 /// Σ x·y where x is not 0
 template <class T>
 T selected_dot(const T* x, const T* y, Index count) {
-  const T sum = sum_vectors<T>(count, [&](Index i, auto n) EIGENFORMER_INLINE_LAMBDA { return load(x + i, n) * load(y + i, n); });
+  const T sum =
+      sum_vectors<T>(count, [&](Index i, auto n) EIGENFORMER_INLINE_LAMBDA { return load(x + i, n) * load(y + i, n); });
   if (std::isfinite(sum)) return sum;
   return sum_vectors<T>(count, [&](Index i, auto n) EIGENFORMER_INLINE_LAMBDA {
     const Vec<T> left = load(x + i, n), none(T{0});
@@ -82,8 +89,8 @@ T selected_dot(const T* x, const T* y, Index count) {
 
 }  // namespace detail
 
-/// s + bias of the distance j − position, clipped to [−before, distances − 1 − before]: learned relative positions, by head and
-/// spread out from buckets (T5: Raffel et al. 2020), or by query too (Shaw et al. 2018).
+/// s + bias of the distance j − position, clipped to [−before, distances − 1 − before]: learned relative positions, by
+/// head and spread out from buckets (T5: Raffel et al. 2020), or by query too (Shaw et al. 2018).
 template <class T>
 struct DistanceScore {
   ConstView<T, 4> bias;       // (B, H, N, distances), an extent of 1 stands for all of B, H or N
@@ -91,14 +98,16 @@ struct DistanceScore {
   Gradient<T, 4> gradient{};  // likewise
 
   auto row(const ScoreRow& at, Index first, Index) const {
-    return [line = detail::score_line(bias, at), own = first - at.position + before, last = bias.extent(3) - 1](auto s, Index j, auto) EIGENFORMER_INLINE_LAMBDA {
-      return s + detail::clipped_line(s, line, last, own + j);
-    };
+    return [line = detail::score_line(bias, at), own = first - at.position + before, last = bias.extent(3) - 1](
+               auto s, Index j, auto)
+               EIGENFORMER_INLINE_LAMBDA { return s + detail::clipped_line(s, line, last, own + j); };
   }
   bool shared_by_batch() const { return bias.extent(0) == 1; }
   bool shared_by_heads() const { return bias.extent(1) == 1; }
   void collect(const ScoreRow& at, Index first, Index count, const T* slopes) const {
-    if (gradient) detail::add_clipped(detail::score_line(gradient.view, at), bias.extent(3) - 1, first - at.position + before, slopes, count);
+    if (gradient)
+      detail::add_clipped(detail::score_line(gradient.view, at), bias.extent(3) - 1, first - at.position + before,
+                          slopes, count);
   }
 };
 
@@ -109,7 +118,8 @@ struct BiasScore {
   Gradient<T, 4> gradient{};  // likewise
 
   auto row(const ScoreRow& at, Index first, Index) const {
-    return [line = detail::score_line(bias, at) + first](auto s, Index j, auto n) EIGENFORMER_INLINE_LAMBDA { return s + load(line + j, n); };
+    return [line = detail::score_line(bias, at) + first](auto s, Index j, auto n)
+               EIGENFORMER_INLINE_LAMBDA { return s + load(line + j, n); };
   }
   bool shared_by_batch() const { return bias.extent(0) == 1; }
   bool shared_by_heads() const { return bias.extent(1) == 1; }
@@ -120,16 +130,16 @@ struct BiasScore {
   }
 };
 
-/// s + scale·query·key of the distance: relative positions that the content of the query weighs (Transformer-XL: Dai et al.
-/// 2019). The products of a row are computed where they are needed, for some keys at a time.
+/// s + scale·query·key of the distance: relative positions that the content of the query weighs (Transformer-XL: Dai et
+/// al. 2019). The products of a row are computed where they are needed, for some keys at a time.
 template <class T, Index Longest>
 struct RelativeProductScore {
-  ConstView<T, 4> query;       // (B, N, H, E)
-  ConstView<T, 3> key;         // (H, E, distances), column distance + before; there is one for every distance that occurs
+  ConstView<T, 4> query;  // (B, N, H, E)
+  ConstView<T, 3> key;    // (H, E, distances), column distance + before; there is one for every distance that occurs
   Index before;
   T scale;
-  Gradient<T, 4> dquery{};     // like query
-  Gradient<T, 3> dkey{};       // like key
+  Gradient<T, 4> dquery{};  // like query
+  Gradient<T, 3> dkey{};    // like key
 
   auto row(const ScoreRow& at, Index first, Index count) const {
     Row row;
@@ -157,8 +167,12 @@ struct RelativeProductScore {
       if (!dkey) continue;
       T* const to = &dkey.view(at.h, e, 0) + column;
       const T factor = q[e] * scale;
-      if (std::isfinite(factor)) for_vectors<T>(count, [&](Index j, auto n) { store(to + j, fma(Vec<T>(factor), load(slopes + j, n), load(to + j, n)), n); });
-      else for (Index j = 0; j < count; ++j) to[j] += slopes[j] != 0 ? factor * slopes[j] : T{0};
+      if (std::isfinite(factor))
+        for_vectors<T>(count, [&](Index j, auto n) {
+          store(to + j, fma(Vec<T>(factor), load(slopes + j, n), load(to + j, n)), n);
+        });
+      else
+        for (Index j = 0; j < count; ++j) to[j] += slopes[j] != 0 ? factor * slopes[j] : T{0};
     }
   }
 

@@ -1,4 +1,5 @@
-// A vector register of T: a thin face over Eigen's packets, so that one kernel serves SSE, AVX2, AVX-512, NEON and plain scalars.
+// A vector register of T: a thin face over Eigen's packets, so that one kernel serves SSE, AVX2, AVX-512, NEON and
+// plain scalars.
 #pragma once
 
 #include <algorithm>
@@ -45,8 +46,8 @@
 #define EIGENFORMER_INLINE_LAMBDA
 #endif
 
-// g++ warns of packet types as template arguments (their alignment is an attribute), of AVX-512 intrinsics that are macros if it does
-// not optimise, and in version 12 of its own AVX-512 intrinsics (a deliberately undefined operand).
+// g++ warns of packet types as template arguments (their alignment is an attribute), of AVX-512 intrinsics that are
+// macros if it does not optimise, and in version 12 of its own AVX-512 intrinsics (a deliberately undefined operand).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wignored-attributes"
@@ -67,8 +68,7 @@ struct Vec {
 
   Vec() = default;
   EIGENFORMER_INLINE Vec(Packet p) : packet(p) {}
-  EIGENFORMER_INLINE Vec(T everywhere)
-    requires(!std::is_same_v<T, Packet>)
+  EIGENFORMER_INLINE Vec(T everywhere) requires(!std::is_same_v<T, Packet>)
       : packet(Eigen::internal::pset1<Packet>(everywhere)) {}
 
   static EIGENFORMER_INLINE Vec load(const T* from) { return Eigen::internal::ploadu<Packet>(from); }
@@ -131,7 +131,8 @@ template <class T>
 EIGENFORMER_INLINE Vec<T> where_less(Vec<T> a, Vec<T> b, Vec<T> x) {
   if constexpr (Vec<T>::lanes == 1) return a.packet < b.packet ? x : Vec<T>(T{0});
 #ifdef __AVX512F__
-  else if constexpr (Vec<T>::lanes == 16) return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.packet, b.packet, _CMP_LT_OQ), x.packet);
+  else if constexpr (Vec<T>::lanes == 16)
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.packet, b.packet, _CMP_LT_OQ), x.packet);
 #endif
   else return Eigen::internal::pand(Eigen::internal::pcmp_lt(a.packet, b.packet), x.packet);
 }
@@ -140,7 +141,8 @@ template <class T>
 EIGENFORMER_INLINE Vec<T> choose_less(Vec<T> a, Vec<T> b, Vec<T> x, Vec<T> y) {
   if constexpr (Vec<T>::lanes == 1) return a.packet < b.packet ? x : y;
 #ifdef __AVX512F__
-  else if constexpr (Vec<T>::lanes == 16) return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.packet, b.packet, _CMP_LT_OQ), y.packet, x.packet);
+  else if constexpr (Vec<T>::lanes == 16)
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.packet, b.packet, _CMP_LT_OQ), y.packet, x.packet);
 #endif
   else return Eigen::internal::pselect(Eigen::internal::pcmp_lt(a.packet, b.packet), x.packet, y.packet);
 }
@@ -189,11 +191,12 @@ template <int Count, class F>
 EIGENFORMER_INLINE void unroll(F&& f) {
   [&]<int... I>(std::integer_sequence<int, I...>) EIGENFORMER_INLINE_LAMBDA {
     (f(std::integral_constant<int, I>()), ...);
-  }(std::make_integer_sequence<int, Count>());
+  }
+  (std::make_integer_sequence<int, Count>());
 }
 
-/// Several vectors that go through the same functions side by side: a chain of dependent instructions leaves the machine
-/// idle, and its window is too short to find the next chain.
+/// Several vectors that go through the same functions side by side: a chain of dependent instructions leaves the
+/// machine idle, and its window is too short to find the next chain.
 template <class T>
 struct Lot {
   using Scalar = T;
@@ -212,10 +215,18 @@ struct Lot {
   }
   EIGENFORMER_INLINE Lot(T everywhere) : Lot(Vec<T>(everywhere)) {}
 
-  friend EIGENFORMER_INLINE Lot operator+(const Lot& a, const Lot& b) { return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x + y; }, a, b); }
-  friend EIGENFORMER_INLINE Lot operator-(const Lot& a, const Lot& b) { return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x - y; }, a, b); }
-  friend EIGENFORMER_INLINE Lot operator*(const Lot& a, const Lot& b) { return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x * y; }, a, b); }
-  friend EIGENFORMER_INLINE Lot operator/(const Lot& a, const Lot& b) { return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x / y; }, a, b); }
+  friend EIGENFORMER_INLINE Lot operator+(const Lot& a, const Lot& b) {
+    return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x + y; }, a, b);
+  }
+  friend EIGENFORMER_INLINE Lot operator-(const Lot& a, const Lot& b) {
+    return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x - y; }, a, b);
+  }
+  friend EIGENFORMER_INLINE Lot operator*(const Lot& a, const Lot& b) {
+    return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x * y; }, a, b);
+  }
+  friend EIGENFORMER_INLINE Lot operator/(const Lot& a, const Lot& b) {
+    return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x / y; }, a, b);
+  }
 
   /// f of the vectors of each place.
   template <class F, class... Lots>
@@ -244,7 +255,8 @@ EIGENFORMER_INLINE Lot<T> where_less(const Lot<T>& a, const Lot<T>& b, const Lot
 }
 template <class T>
 EIGENFORMER_INLINE Lot<T> choose_less(const Lot<T>& a, const Lot<T>& b, const Lot<T>& x, const Lot<T>& y) {
-  return Lot<T>::each([](auto p, auto q, auto r, auto t) EIGENFORMER_INLINE_LAMBDA { return choose_less(p, q, r, t); }, a, b, x, y);
+  return Lot<T>::each([](auto p, auto q, auto r, auto t) EIGENFORMER_INLINE_LAMBDA { return choose_less(p, q, r, t); },
+                      a, b, x, y);
 }
 template <class T>
 EIGENFORMER_INLINE Lot<T> absolute(const Lot<T>& a) {
@@ -275,8 +287,8 @@ EIGENFORMER_INLINE Lot<T> one_by_one(const Lot<T>& x, F&& f) {
 template <class V>
 inline constexpr bool vectorized = std::is_same_v<typename V::Scalar, float> && (Vec<float>::lanes > 1);
 
-// What follows is for vectorised functions. In it no number and no ∞ raises the exceptions invalid, overflow or division by
-// zero: programs may have these trapped.
+// What follows is for vectorised functions. In it no number and no ∞ raises the exceptions invalid, overflow or
+// division by zero: programs may have these trapped.
 
 /// Adding this to |x| < 2²² rounds it to an integer, which is then in the low bits.
 inline constexpr float integer_shift = 12582912;  // 1.5·2²³
@@ -335,7 +347,8 @@ EIGENFORMER_INLINE Vec<T> remainder(Vec<T> x, Vec<T> n, [[maybe_unused]] T least
   const Vec<T> high(-0.693359375F), low(2.12194440e-4F);
 #ifdef __AVX512F__
   const __mmask16 counts = not_less(x, least);
-  return _mm512_maskz_fmadd_ps(counts, n.packet, low.packet, _mm512_maskz_fmadd_ps(counts, n.packet, high.packet, x.packet));
+  return _mm512_maskz_fmadd_ps(counts, n.packet, low.packet,
+                               _mm512_maskz_fmadd_ps(counts, n.packet, high.packet, x.packet));
 #else
   return fma(n, low, fma(n, high, x));
 #endif
@@ -351,7 +364,8 @@ EIGENFORMER_INLINE Vec<T> fraction(Vec<T> x, Vec<T> n) {
 #endif
 }
 
-/// p·2ⁿ for ½ < p < 2 and whole n ≥ −126, 0 where x < least, ∞ where x > most; NaN where x is NaN. If `most` is ∞, n ≤ 127.
+/// p·2ⁿ for ½ < p < 2 and whole n ≥ −126, 0 where x < least, ∞ where x > most; NaN where x is NaN. If `most` is ∞, n ≤
+/// 127.
 template <class T>
 EIGENFORMER_INLINE Vec<T> scaled(Vec<T> p, Vec<T> n, Vec<T> x, T least, [[maybe_unused]] T most) {
 #ifdef __AVX512F__
@@ -361,11 +375,14 @@ EIGENFORMER_INLINE Vec<T> scaled(Vec<T> p, Vec<T> n, Vec<T> x, T least, [[maybe_
   using Packet = typename Vec<T>::Packet;
   using Integer = typename e::unpacket_traits<Packet>::integer_packet;
   constexpr T infinity = std::numeric_limits<T>::infinity();
-  const auto exponent = [&](T bias) { return e::plogical_shift_left<23>(e::preinterpret<Integer>((n + Vec<T>(integer_shift + bias)).packet)); };
+  const auto exponent = [&](T bias) {
+    return e::plogical_shift_left<23>(e::preinterpret<Integer>((n + Vec<T>(integer_shift + bias)).packet));
+  };
   const Packet zero = e::pcmp_lt(x.packet, Vec<T>(least).packet);
   if (most == infinity) return e::pandnot((p * Vec<T>(e::preinterpret<Packet>(exponent(127)))).packet, zero);
   // 2¹²⁸ is no number, but added to the exponent of p it may give one.
-  const Vec<T> value = e::pandnot(e::preinterpret<Packet>(e::padd<Integer>(e::preinterpret<Integer>(p.packet), exponent(0))), zero);
+  const Vec<T> value =
+      e::pandnot(e::preinterpret<Packet>(e::padd<Integer>(e::preinterpret<Integer>(p.packet), exponent(0))), zero);
   const Vec<T> limited = choose_less(Vec<T>(most), x, Vec<T>(infinity), value);
   return e::pselect(e::pcmp_eq(x.packet, x.packet), limited.packet, x.packet);
 #endif
@@ -395,7 +412,8 @@ EIGENFORMER_INLINE Lot<T> fraction(const Lot<T>& x, const Lot<T>& n) {
 }
 template <class T>
 EIGENFORMER_INLINE Lot<T> scaled(const Lot<T>& p, const Lot<T>& n, const Lot<T>& x, T least, T most) {
-  return Lot<T>::each([=](auto q, auto m, auto y) EIGENFORMER_INLINE_LAMBDA { return scaled(q, m, y, least, most); }, p, n, x);
+  return Lot<T>::each([=](auto q, auto m, auto y) EIGENFORMER_INLINE_LAMBDA { return scaled(q, m, y, least, most); }, p,
+                      n, x);
 }
 template <class T>
 EIGENFORMER_INLINE Lot<T> with_sign(const Lot<T>& x, const Lot<T>& of) {
@@ -416,11 +434,13 @@ template <class V>
 EIGENFORMER_INLINE V exp2_of(V x) {
   // x = n + r with |r| ≤ ½; 2ʳ by a minimax polynomial (relative error 1.9e-9).
   const V n = nearest(x);
-  const V power = polynomial(fraction(x, n), {1.5345812e-4F, 1.3399931e-3F, 9.6184890e-3F, 5.5503288e-2F, 2.4022647e-1F, 6.9314721e-1F, 1.0F});
+  const V power = polynomial(
+      fraction(x, n), {1.5345812e-4F, 1.3399931e-3F, 9.6184890e-3F, 5.5503288e-2F, 2.4022647e-1F, 6.9314721e-1F, 1.0F});
   return scaled(power, n, x, -126.0F, std::numeric_limits<float>::infinity());
 }
 
-/// f of a number from `least` to `most`; what is less becomes 0 in float, as in vectors; what is more ∞, without an exception.
+/// f of a number from `least` to `most`; what is less becomes 0 in float, as in vectors; what is more ∞, without an
+/// exception.
 template <class V, class T, class F>
 EIGENFORMER_INLINE V limited(V x, T least, T most, F&& f) {
   return one_by_one(x, [&](T value) {
@@ -433,35 +453,43 @@ EIGENFORMER_INLINE V limited(V x, T least, T most, F&& f) {
 
 // The functions below take a vector or a lot. None of them traps: see above.
 
-/// 2ˣ. In float at most 1.3 ULP of error for x ≤ 127; exactly 0 for x < −126 where the result would be subnormal, and so
-/// for −∞; NaN stays NaN.
+/// 2ˣ. In float at most 1.3 ULP of error for x ≤ 127; exactly 0 for x < −126 where the result would be subnormal, and
+/// so for −∞; NaN stays NaN.
 template <class V>
 EIGENFORMER_INLINE V exp2(V x) {
   using T = typename V::Scalar;
   if constexpr (detail::vectorized<V>) return detail::exp2_of(detail::bounded_below(x, -127.0F));
-  else return detail::limited(x, T{-126}, (std::nextafter)(T{std::numeric_limits<T>::max_exponent}, T{0}), [](T value) { return std::exp2(value); });
+  else
+    return detail::limited(x, T{-126}, (std::nextafter)(T{std::numeric_limits<T>::max_exponent}, T{0}),
+                           [](T value) { return std::exp2(value); });
 }
 
-/// eˣ. In float at most 1.3 ULP of error; exactly 0 for x < −87.34 where the result would be subnormal, and so for −∞; ∞ for
-/// x > 88.72; NaN stays NaN. In double subnormal results, too.
+/// eˣ. In float at most 1.3 ULP of error; exactly 0 for x < −87.34 where the result would be subnormal, and so for −∞;
+/// ∞ for x > 88.72; NaN stays NaN. In double subnormal results, too.
 template <class V>
 EIGENFORMER_INLINE V exp(V x) {
   using T = typename V::Scalar;
   constexpr float least = -87.33654F, most = 88.722835F;
   if constexpr (detail::vectorized<V>) {
     // x = n·ln 2 + r, eʳ by a minimax polynomial (relative error 1.9e-9).
-    const V within = detail::bounded_below(minimum(x, V(88.8F)), least), n = detail::nearest(detail::product(within, V(1.44269504F)));
-    const V power = detail::polynomial(detail::remainder(within, n, least), {1.3836846e-3F, 8.3748158e-3F, 4.1668226e-2F, 1.6666420e-1F, 4.9999992e-1F, 1.0F, 1.0F});
+    const V within = detail::bounded_below(minimum(x, V(88.8F)), least),
+            n = detail::nearest(detail::product(within, V(1.44269504F)));
+    const V power =
+        detail::polynomial(detail::remainder(within, n, least),
+                           {1.3836846e-3F, 8.3748158e-3F, 4.1668226e-2F, 1.6666420e-1F, 4.9999992e-1F, 1.0F, 1.0F});
     return detail::scaled(power, n, x, least, most);
   } else {
-    return detail::limited(x, T{least}, std::is_same_v<T, float> ? T{most} : T(709.782712893384), [](T value) { return std::exp(value); });
+    return detail::limited(x, T{least}, std::is_same_v<T, float> ? T{most} : T(709.782712893384),
+                           [](T value) { return std::exp(value); });
   }
 }
 
-/// eˣ for x ≤ 0, quicker than exp(): in float the relative error is at most 2e-7 + 2⁻²³·|x|. Exactly 0 for x < −87.34, and so for −∞.
+/// eˣ for x ≤ 0, quicker than exp(): in float the relative error is at most 2e-7 + 2⁻²³·|x|. Exactly 0 for x < −87.34,
+/// and so for −∞.
 template <class V>
 EIGENFORMER_INLINE V exp_of_negative(V x) {
-  if constexpr (detail::vectorized<V>) return detail::exp2_of(detail::product(detail::bounded_below(x, -87.34F), V(1.44269504F)));
+  if constexpr (detail::vectorized<V>)
+    return detail::exp2_of(detail::product(detail::bounded_below(x, -87.34F), V(1.44269504F)));
   else return exp(x);
 }
 
@@ -489,9 +517,12 @@ template <class V>
 EIGENFORMER_INLINE V tanh(V x) {
   using T = typename V::Scalar;
   if constexpr (detail::vectorized<V>) {
-    // Near 0 an odd polynomial (relative error 4.8e-9 for |x| < 0.63), beyond it 1 − 2/(e²ˣ + 1), which is 1 from 10 on.
+    // Near 0 an odd polynomial (relative error 4.8e-9 for |x| < 0.63), beyond it 1 − 2/(e²ˣ + 1), which is 1 from 10
+    // on.
     const V t = minimum(absolute(x), V(10.0F)), square = t * t;
-    const V small_value = fma(t * square, detail::polynomial(square, {-5.6668750e-3F, 2.0606088e-2F, -5.3729981e-2F, 1.3331331e-1F, -3.3333278e-1F}), t);
+    const V small_value = fma(
+        t * square,
+        detail::polynomial(square, {-5.6668750e-3F, 2.0606088e-2F, -5.3729981e-2F, 1.3331331e-1F, -3.3333278e-1F}), t);
     const V large_value = V(1.0F) - V(2.0F) / (exp(t + t) + V(1.0F));
     return detail::with_sign(choose_less(t, V(0.625F), small_value, large_value), x);
   } else {
@@ -510,14 +541,18 @@ template <class V>
 EIGENFORMER_INLINE Normal<V> normal(V x) {
   using T = typename V::Scalar;
   if constexpr (detail::vectorized<V>) {
-    // Φ(−t) = e^(−t²/2)·u·P(u) with u = 1/(1 + 0.3 t), as Abramowitz and Stegun 26.2.17, but of degree 9 (relative error 8.8e-8).
+    // Φ(−t) = e^(−t²/2)·u·P(u) with u = 1/(1 + 0.3 t), as Abramowitz and Stegun 26.2.17, but of degree 9 (relative
+    // error 8.8e-8).
     const V t = detail::bounded_above(absolute(x), 13.25F), u = V(1.0F) / fma(t, V(0.3F), V(1.0F));
     const V power = detail::exp2_of(detail::product(detail::product(t, t), V(-0.72134752F)));
-    const V tail = power * u * detail::polynomial(u, {4.4817344e-3F, 1.5426811e-2F, -1.1858739e-1F, 1.6587328e-1F, -2.8249583e-2F,
-                                                      1.1878106e-1F, 1.0215631e-1F, 1.2047395e-1F, 1.1964387e-1F});
+    const V tail = power * u *
+                   detail::polynomial(u, {4.4817344e-3F, 1.5426811e-2F, -1.1858739e-1F, 1.6587328e-1F, -2.8249583e-2F,
+                                          1.1878106e-1F, 1.0215631e-1F, 1.2047395e-1F, 1.1964387e-1F});
     return {power * V(0.39894228F), choose_less(x, V(0.0F), tail, V(1.0F) - tail)};
   } else {
-    const auto each = [&](auto&& f) { return detail::one_by_one(x, [&](T value) { return static_cast<T>(f(static_cast<double>(value))); }); };
+    const auto each = [&](auto&& f) {
+      return detail::one_by_one(x, [&](T value) { return static_cast<T>(f(static_cast<double>(value))); });
+    };
     return {each([](double at) {
               const double t = (std::min)((std::abs)(at), 40.0);  // beyond it, 0
               return std::exp(-t * t / 2) * 0.39894228040143267794;
@@ -533,7 +568,8 @@ EIGENFORMER_INLINE V erf(V x) {
   if constexpr (detail::vectorized<V>) {
     // Near 0 an odd polynomial (relative error 1.2e-9 for |x| < 1), beyond it 1 − 2Φ(−√2|x|), which is 1 from 4 on.
     const V t = minimum(absolute(x), V(4.0F)), square = t * t;
-    const V small_value = t * detail::polynomial(square, {7.8537507e-5F, -8.0101624e-4F, 5.1883244e-3F, -2.6853810e-2F, 1.1283585e-1F, -3.7612626e-1F, 1.1283792F});
+    const V small_value = t * detail::polynomial(square, {7.8537507e-5F, -8.0101624e-4F, 5.1883244e-3F, -2.6853810e-2F,
+                                                          1.1283585e-1F, -3.7612626e-1F, 1.1283792F});
     const V tail = normal(t * V(-1.41421356F)).integral;
     return detail::with_sign(choose_less(t, V(1.0F), small_value, V(1.0F) - (tail + tail)), x);
   } else {
@@ -567,28 +603,36 @@ struct Words {
 #elif defined(__AVX2__)
   __m256i packets[2];
 
-  static Words all(std::uint32_t word) { return {{_mm256_set1_epi32(static_cast<int>(word)), _mm256_set1_epi32(static_cast<int>(word))}}; }
+  static Words all(std::uint32_t word) {
+    return {{_mm256_set1_epi32(static_cast<int>(word)), _mm256_set1_epi32(static_cast<int>(word))}};
+  }
   static Words load(const std::uint32_t* from) {
-    return {{_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 8))}};
+    return {{_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)),
+             _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 8))}};
   }
   void store(std::uint32_t* to) const {
     for (int i = 0; i < 2; ++i) _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8 * i), packets[i]);
   }
-  friend Words operator^(Words a, Words b) { return {{_mm256_xor_si256(a.packets[0], b.packets[0]), _mm256_xor_si256(a.packets[1], b.packets[1])}}; }
+  friend Words operator^(Words a, Words b) {
+    return {{_mm256_xor_si256(a.packets[0], b.packets[0]), _mm256_xor_si256(a.packets[1], b.packets[1])}};
+  }
   friend Words swap_halves(Words a) {
-    for (__m256i& packet : a.packets) packet = _mm256_or_si256(_mm256_slli_epi32(packet, 16), _mm256_srli_epi32(packet, 16));
+    for (__m256i& packet : a.packets)
+      packet = _mm256_or_si256(_mm256_slli_epi32(packet, 16), _mm256_srli_epi32(packet, 16));
     return a;
   }
   friend Words where_not_less(Words a, std::uint32_t limit, std::uint32_t bits) {
     for (__m256i& packet : a.packets)
-      packet = _mm256_and_si256(_mm256_cmpeq_epi32(_mm256_max_epu32(packet, _mm256_set1_epi32(static_cast<int>(limit))), packet),
-                                _mm256_set1_epi32(static_cast<int>(bits)));
+      packet = _mm256_and_si256(
+          _mm256_cmpeq_epi32(_mm256_max_epu32(packet, _mm256_set1_epi32(static_cast<int>(limit))), packet),
+          _mm256_set1_epi32(static_cast<int>(bits)));
     return a;
   }
   friend EIGENFORMER_INLINE void multiply_wide(Words a, std::uint32_t factor, Words& low, Words& high) {
     const __m256i by = _mm256_set1_epi32(static_cast<int>(factor));
     for (int i = 0; i < 2; ++i) {
-      const __m256i even = _mm256_mul_epu32(a.packets[i], by), odd = _mm256_mul_epu32(_mm256_srli_epi64(a.packets[i], 32), by);
+      const __m256i even = _mm256_mul_epu32(a.packets[i], by),
+                    odd = _mm256_mul_epu32(_mm256_srli_epi64(a.packets[i], 32), by);
       low.packets[i] = _mm256_mullo_epi32(a.packets[i], by);
       high.packets[i] = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
     }
@@ -676,7 +720,8 @@ EIGENFORMER_INLINE void load_columns(const T* from, Index stride, Vec<T>* square
       __m512 rows[4];
       unroll<4>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
         const T* const at = from + j * stride + 4 * q;
-        const __m256 half = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(at)), _mm_loadu_ps(at + 4 * stride), 1);
+        const __m256 half =
+            _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(at)), _mm_loadu_ps(at + 4 * stride), 1);
         const __m512 three = _mm512_insertf32x4(_mm512_castps256_ps512(half), _mm_loadu_ps(at + 8 * stride), 2);
         rows[j] = _mm512_insertf32x4(three, _mm_loadu_ps(at + 12 * stride), 3);
       });
@@ -718,7 +763,8 @@ EIGENFORMER_INLINE auto load(const T* from, std::integral_constant<Index, Lanes>
     return Vec<T>::load(from);
   } else {
     Lot<T> lot;
-    unroll<Lot<T>::count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { lot.parts[i] = Vec<T>::load(from + i * Vec<T>::lanes); });
+    unroll<Lot<T>::count>([&](auto i)
+                              EIGENFORMER_INLINE_LAMBDA { lot.parts[i] = Vec<T>::load(from + i * Vec<T>::lanes); });
     return lot;
   }
 }
@@ -734,7 +780,8 @@ EIGENFORMER_INLINE auto counting(T first, std::integral_constant<Index, Lanes>) 
     return some;
   } else {
     Lot<T> lot;
-    unroll<Lot<T>::count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { lot.parts[i] = some + Vec<T>(static_cast<T>(i * Vec<T>::lanes)); });
+    unroll<Lot<T>::count>(
+        [&](auto i) EIGENFORMER_INLINE_LAMBDA { lot.parts[i] = some + Vec<T>(static_cast<T>(i * Vec<T>::lanes)); });
     return lot;
   }
 }
@@ -750,7 +797,8 @@ EIGENFORMER_INLINE auto load(const T* from, std::integral_constant<Index, Lanes>
 template <class T>
 EIGENFORMER_INLINE Vec<T> load(const T* from, Index count, T beyond) {
 #ifdef __AVX512F__
-  if constexpr (Vec<T>::lanes == 16) return _mm512_mask_loadu_ps(Vec<T>(beyond).packet, static_cast<__mmask16>((1u << count) - 1), from);
+  if constexpr (Vec<T>::lanes == 16)
+    return _mm512_mask_loadu_ps(Vec<T>(beyond).packet, static_cast<__mmask16>((1u << count) - 1), from);
 #endif
   T buffer[static_cast<std::size_t>(Vec<T>::lanes)];
   for (Index i = 0; i < Vec<T>::lanes; ++i) buffer[i] = i < count ? from[i] : beyond;
@@ -769,8 +817,8 @@ EIGENFORMER_INLINE void store(T* to, Vec<T> x, Index count) {
   x.store(to, count);
 }
 
-/// The sums of `Sums` functions over [0, count): f(i, n) gives their values for a full or partial vector, zero beyond `count`
-/// (so a partial load must be told what to put there). In an order that count alone decides.
+/// The sums of `Sums` functions over [0, count): f(i, n) gives their values for a full or partial vector, zero beyond
+/// `count` (so a partial load must be told what to put there). In an order that count alone decides.
 template <class T, int Sums, class F>
 EIGENFORMER_INLINE std::array<T, static_cast<std::size_t>(Sums)> sum_vectors(Index count, F&& f) {
   constexpr int chains = 4;
@@ -783,10 +831,14 @@ EIGENFORMER_INLINE std::array<T, static_cast<std::size_t>(Sums)> sum_vectors(Ind
   };
   Index i = 0;
   for (; i + stride <= count; i += stride)
-    unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { add(totals[c], f(i + c * lanes, std::integral_constant<Index, lanes>())); });
+    unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA {
+      add(totals[c], f(i + c * lanes, std::integral_constant<Index, lanes>()));
+    });
   for_vectors<T>(count - i, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { add(totals[0], f(i + j, n)); });
   std::array<T, static_cast<std::size_t>(Sums)> sums;
-  unroll<Sums>([&](auto s) EIGENFORMER_INLINE_LAMBDA { sums[s] = sum((totals[0][s] + totals[1][s]) + (totals[2][s] + totals[3][s])); });
+  unroll<Sums>([&](auto s) EIGENFORMER_INLINE_LAMBDA {
+    sums[s] = sum((totals[0][s] + totals[1][s]) + (totals[2][s] + totals[3][s]));
+  });
   return sums;
 }
 template <class T, class F>

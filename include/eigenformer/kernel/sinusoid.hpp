@@ -12,20 +12,24 @@ namespace eigenformer {
 
 /// Two independent choices: where sines and cosines lie, and what the exponents are divided by.
 struct SinusoidLayout {
-  bool halves = false;     ///< all sines, then all cosines (tensor2tensor, fairseq), instead of side by side as in the paper
-  bool inclusive = false;  ///< frequencies base^(−i/(⌊D/2⌋ − 1)), down to 1/base itself (tensor2tensor, fairseq), instead of base^(−2i/D)
+  bool halves =
+      false;  ///< all sines, then all cosines (tensor2tensor, fairseq), instead of side by side as in the paper
+  bool inclusive = false;  ///< frequencies base^(−i/(⌊D/2⌋ − 1)), down to 1/base itself (tensor2tensor, fairseq),
+                           ///< instead of base^(−2i/D)
 };
 
 namespace kernel::inline EIGENFORMER_SIMD {
 
 /// y (B, N, D) = x (B, N, D) + PE(position). An odd last column is a sine, or in halves nothing.
 template <class T>
-void sinusoid_forward(const Threads& threads, ConstView<T, 3> x, const Positions& positions, double base, View<T, 3> y, const SinusoidLayout& layout = {}) {
+void sinusoid_forward(const Threads& threads, ConstView<T, 3> x, const Positions& positions, double base, View<T, 3> y,
+                      const SinusoidLayout& layout = {}) {
   const Index batch = x.extent(0), tokens = x.extent(1), width = x.extent(2), half = width / 2;
   const Index columns_apart = layout.halves ? half : 1, step = layout.halves ? 1 : 2;
   threads.parallel_for((width + 1) / 2, 8, [&](Index begin, Index end) {
     for (Index pair = begin; pair < end; ++pair) {
-      const double divisor = layout.inclusive ? static_cast<double>(half > 1 ? half - 1 : 1) : static_cast<double>(width) / 2;
+      const double divisor =
+          layout.inclusive ? static_cast<double>(half > 1 ? half - 1 : 1) : static_cast<double>(width) / 2;
       Turning angle(std::pow(base, -static_cast<double>(pair) / divisor));
       const Index sine_column = pair * step, cosine_column = sine_column + columns_apart;
       const bool has_sine = !layout.halves || pair < half, has_cosine = cosine_column < width && has_sine;
@@ -38,7 +42,8 @@ void sinusoid_forward(const Threads& threads, ConstView<T, 3> x, const Positions
         for (Index n = 0; n < tokens; ++n) {
           angle.to(positions.at(i, n));
           if (!positions.shared()) add(i, n);
-          else for (Index b = 0; b < batch; ++b) add(b, n);
+          else
+            for (Index b = 0; b < batch; ++b) add(b, n);
         }
     }
   });

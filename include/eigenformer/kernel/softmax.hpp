@@ -31,7 +31,8 @@ SoftmaxSum<T> softmax_sum(const T* x, Index width, F&& each) {
   Vec<T> most[4] = {x[0], x[0], x[0], x[0]};
   Index i = 0;
   for (; i + 4 * Vec<T>::lanes <= width; i += 4 * Vec<T>::lanes)
-    unroll<4>([&](auto c) EIGENFORMER_INLINE_LAMBDA { most[c] = maximum(most[c], Vec<T>::load(x + i + c * Vec<T>::lanes)); });
+    unroll<4>([&](auto c)
+                  EIGENFORMER_INLINE_LAMBDA { most[c] = maximum(most[c], Vec<T>::load(x + i + c * Vec<T>::lanes)); });
   for_vectors<T>(width - i, [&](Index j, auto n) { most[0] = maximum(most[0], load(x + i + j, n, x[0])); });
   const T top = largest(maximum(maximum(most[0], most[1]), maximum(most[2], most[3])));
   Lot<T> totals(T{0});
@@ -56,7 +57,8 @@ void softmax_forward(const Threads& threads, ConstView<T, 2> x, View<T, 2> y) {
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
       T* const out = y.row(i);
-      const auto total = softmax_sum(x.row(i), width, [&](Index j, auto n, const auto& e) EIGENFORMER_INLINE_LAMBDA { store(out + j, e, n); });
+      const auto total = softmax_sum(
+          x.row(i), width, [&](Index j, auto n, const auto& e) EIGENFORMER_INLINE_LAMBDA { store(out + j, e, n); });
       const Vec<T> factor(1 / total.sum);
       for_vectors<T>(width, [&](Index j, auto n) { store(out + j, load(out + j, n) * factor, n); });
     }

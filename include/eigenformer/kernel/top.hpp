@@ -19,8 +19,9 @@ bool bounded_above(const T* x, Index width) {
   constexpr Index counted = Index{1} << 20;  // at a time: a T counts so far without rounding
   for (Index begin = 0; begin < width; begin += counted) {
     const Index count = (std::min)(counted, width - begin);
-    const T below = sum_vectors<T>(
-        count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { return where_less(load(x + begin + j, n, infinity), Vec<T>(infinity), Vec<T>(T{1})); });
+    const T below = sum_vectors<T>(count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+      return where_less(load(x + begin + j, n, infinity), Vec<T>(infinity), Vec<T>(T{1}));
+    });
     if (below != static_cast<T>(count)) return false;
   }
   return true;
@@ -32,13 +33,17 @@ struct TopRoom {
   std::vector<double> maxima;
 };
 
-/// The ids of the `count` ≥ 1 largest of a row that is bounded_above(): the largest first, of equals the lowest id first. −∞ is
-/// none of them, so that there may be fewer. They live in `room`.
+/// The ids of the `count` ≥ 1 largest of a row that is bounded_above(): the largest first, of equals the lowest id
+/// first. −∞ is none of them, so that there may be fewer. They live in `room`.
 template <class T>
 std::span<const Id> top(const T* x, Index width, Index count, TopRoom& room) {
-  // At least `count` elements are no less than the count-th largest of the maxima of blocks: few others are left to compare.
+  // At least `count` elements are no less than the count-th largest of the maxima of blocks: few others are left to
+  // compare.
   constexpr Index lanes = Vec<T>::lanes;
-  const Index block = lanes * (256 * lanes * count <= width ? 16 : 8 * lanes * count <= width ? 4 : 1), blocks = width / block;
+  const Index block = lanes * (256 * lanes * count <= width ? 16
+                               : 8 * lanes * count <= width ? 4
+                                                            : 1),
+              blocks = width / block;
   room.ids.resize(static_cast<std::size_t>(width));
   room.maxima.resize(static_cast<std::size_t>(2 * blocks));
   Id* const ids = room.ids.data();

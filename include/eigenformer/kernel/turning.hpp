@@ -8,13 +8,14 @@
 
 namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
 
-/// Sine and cosine of position·frequency, in double: directly at every 32nd position, in between by the rotation of one step; so
-/// the value at a position depends on nothing else.
+/// Sine and cosine of position·frequency, in double: directly at every 32nd position, in between by the rotation of one
+/// step; so the value at a position depends on nothing else.
 class Turning {
  public:
   double sine = 0, cosine = 1;
 
-  explicit Turning(double frequency) : frequency_(frequency), step_sine_(std::sin(frequency)), step_cosine_(std::cos(frequency)) {}
+  explicit Turning(double frequency)
+      : frequency_(frequency), step_sine_(std::sin(frequency)), step_cosine_(std::cos(frequency)) {}
 
   void to(Index position) {
     constexpr Index anchor = 32;

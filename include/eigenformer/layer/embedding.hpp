@@ -20,7 +20,8 @@ struct Embedding {
   Weight<T> weight;  // (V, D)
   double scale;
 
-  explicit Embedding(const EmbeddingConfig& config) : scale(config.scaled ? std::sqrt(static_cast<double>(config.width)) : 1) {
+  explicit Embedding(const EmbeddingConfig& config)
+      : scale(config.scaled ? std::sqrt(static_cast<double>(config.width)) : 1) {
     require_range("embedding", "vocabulary", config.vocabulary, 1);
     require_range("embedding", "width", config.width, 1);
     weight = Weight<T>(Shape{config.vocabulary, config.width});
@@ -29,7 +30,9 @@ struct Embedding {
   static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding, Decay::yes}, m.weight...); }
 
   /// ids (B, N) → (B, N, D)
-  ConstView<T, 3> operator()(Context& ctx, ConstView<Id, 2> ids) const { return op::embedding(ctx, ids, weight, static_cast<T>(scale)); }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<Id, 2> ids) const {
+    return op::embedding(ctx, ids, weight, static_cast<T>(scale));
+  }
 
   /// The tied output projection: x (B, N, D) → logits x·weightᵀ (B, N, V), unscaled.
   ConstView<T, 3> logits(Context& ctx, ConstView<T, 3> x) const { return op::linear(ctx, x, weight); }

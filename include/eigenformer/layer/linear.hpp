@@ -14,8 +14,8 @@ struct LinearConfig {
 
 template <Real T = float>
 struct Linear {
-  Weight<T> weight;     // (Out, In)
-  Tensor<T, 1> bias;    // (Out), or none
+  Weight<T> weight;   // (Out, In)
+  Tensor<T, 1> bias;  // (Out), or none
 
   explicit Linear(const LinearConfig& config) {
     require_range("linear", "in", config.in, 1);

@@ -25,7 +25,7 @@ struct BertConfig {
   Index types = 2;       ///< kinds of segments
   Index layers = 12;     ///< L
   BlockConfig block{};
-  bool pooler = true;    ///< tanh of a linear map of the first token
+  bool pooler = true;  ///< tanh of a linear map of the first token
 
   /// Itself; throws if a setting is invalid.
   const BertConfig& checked() const {
@@ -57,9 +57,11 @@ struct BasicBert {
   double dropout;
 
   explicit BasicBert(const BertConfig& config)
-      : embedding({config.checked().vocabulary, config.block.width, false}), position({.width = config.block.width, .longest = config.longest}),
-        type_embedding({config.types, config.block.width, false}), embedding_norm(config.block.residual().template norm<LayerNorm<T>>()),
-        encoder({config.layers, config.block}), dropout(config.block.dropout) {
+      : embedding({config.checked().vocabulary, config.block.width, false}),
+        position({.width = config.block.width, .longest = config.longest}),
+        type_embedding({config.types, config.block.width, false}),
+        embedding_norm(config.block.residual().template norm<LayerNorm<T>>()), encoder({config.layers, config.block}),
+        dropout(config.block.dropout) {
     if (config.pooler) pooler.emplace(LinearConfig{config.block.width, config.block.width});
   }
 
@@ -82,8 +84,10 @@ struct BasicBert {
       std::fill_n(zeros.data(), zeros.size(), 0);
       types = zeros;
     }
-    const auto x = op::add(ctx, position.embed(ctx, embedding(ctx, call.ids), call.positions), type_embedding(ctx, types));
-    return encoder(ctx, op::dropout(ctx, embedding_norm(ctx, x), dropout), Mask{.key_lengths = call.lengths, .query_lengths = call.lengths});
+    const auto x =
+        op::add(ctx, position.embed(ctx, embedding(ctx, call.ids), call.positions), type_embedding(ctx, types));
+    return encoder(ctx, op::dropout(ctx, embedding_norm(ctx, x), dropout),
+                   Mask{.key_lengths = call.lengths, .query_lengths = call.lengths});
   }
 
   /// hidden states (B, N, D) → (B, 1, D), of the first token
@@ -101,10 +105,14 @@ template <Real T = float>
 using Roberta = BasicBert<T, 2>;
 
 inline BertConfig bert_base() {
-  return {.vocabulary = 30522, .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1, .norm_epsilon = 1e-12}};
+  return {.vocabulary = 30522,
+          .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1, .norm_epsilon = 1e-12}};
 }
 inline BertConfig roberta_base() {
-  return {.vocabulary = 50265, .longest = 512, .types = 1, .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1, .norm_epsilon = 1e-5}};
+  return {.vocabulary = 50265,
+          .longest = 512,
+          .types = 1,
+          .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1, .norm_epsilon = 1e-5}};
 }
 
 }  // namespace eigenformer

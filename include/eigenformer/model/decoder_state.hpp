@@ -33,9 +33,11 @@ struct DecoderState {
     if constexpr (has_sources<Block>) sharers.assign(static_cast<std::size_t>(sequences), 1);
   }
 
-  /// Throws unless this is a state for these blocks, the tokens are for it, and the context neither records nor drops out.
+  /// Throws unless this is a state for these blocks, the tokens are for it, and the context neither records nor drops
+  /// out.
   template <class Block>
-  void validate(std::string_view place, const Context& ctx, const std::vector<Block>& blocks, const NextTokens& tokens) const {
+  void validate(std::string_view place, const Context& ctx, const std::vector<Block>& blocks,
+                const NextTokens& tokens) const {
     ensure(!ctx.tape && !ctx.random, place, "passes with a state are neither recorded nor with dropout");
     bool fits = layers.size() == blocks.size() && across.size() == (has_sources<Block> ? blocks.size() : 0);
     for (std::size_t i = 0; fits && i < blocks.size(); ++i) {
@@ -50,13 +52,15 @@ struct DecoderState {
   /// Tokens so far.
   Index length(Index s) const { return layers[0].length(s); }
 
-  /// Sequence i becomes what which[i] was: reorders, drops and forks. Storage is shared, and copied when one of those that share
-  /// it goes on.
+  /// Sequence i becomes what which[i] was: reorders, drops and forks. Storage is shared, and copied when one of those
+  /// that share it goes on.
   void select(std::span<const Index> which) {
-    for (const Index from : which) ensure(from >= 0 && from < count_, "decoder_state", "there is no sequence ", from, " of ", count_);
+    for (const Index from : which)
+      ensure(from >= 0 && from < count_, "decoder_state", "there is no sequence ", from, " of ", count_);
     if (!sharers.empty() || !across.empty()) {
       owners_.clear();  // by sequence: its source
-      for (std::size_t source = 0; source < sharers.size(); ++source) owners_.insert(owners_.end(), static_cast<std::size_t>(sharers[source]), static_cast<Index>(source));
+      for (std::size_t source = 0; source < sharers.size(); ++source)
+        owners_.insert(owners_.end(), static_cast<std::size_t>(sharers[source]), static_cast<Index>(source));
       sharers.clear();
       sources_.clear();
       for (const Index from : which) {
@@ -87,25 +91,32 @@ struct DecoderState {
   Positions positions(Context& ctx, const NextTokens& tokens) const {
     const auto given = ctx.arena.allocate<Index>(Shape{Index{1}, static_cast<Index>(tokens.ids.size())});
     Index* to = given.data();
-    for (std::size_t s = 0; s < tokens.counts.size(); to += tokens.counts[s++]) std::iota(to, to + tokens.counts[s], length(static_cast<Index>(s)));
+    for (std::size_t s = 0; s < tokens.counts.size(); to += tokens.counts[s++])
+      std::iota(to, to + tokens.counts[s], length(static_cast<Index>(s)));
     return {.given = given};
   }
 
   /// How these tokens attend to those before.
-  AttentionCall<T> call(const NextTokens& tokens) { return {.mask = {.causal = true}, .caches = layers.data(), .counts = tokens.counts}; }
+  AttentionCall<T> call(const NextTokens& tokens) {
+    return {.mask = {.causal = true}, .caches = layers.data(), .counts = tokens.counts};
+  }
 
   /// How they attend to their sources. Lives in the context.
   AttentionCall<T> call_across(Context& ctx, const NextTokens& tokens) {
     const auto counts = ctx.arena.allocate<Index>(Shape{static_cast<Index>(sharers.size())});
     std::size_t s = 0;
     for (std::size_t source = 0; source < sharers.size(); s += static_cast<std::size_t>(sharers[source++]))
-      counts[static_cast<Index>(source)] = std::accumulate(tokens.counts.begin() + static_cast<Index>(s), tokens.counts.begin() + static_cast<Index>(s) + sharers[source], Index{0});
+      counts[static_cast<Index>(source)] =
+          std::accumulate(tokens.counts.begin() + static_cast<Index>(s),
+                          tokens.counts.begin() + static_cast<Index>(s) + sharers[source], Index{0});
     return {.caches = across.data(), .counts = {counts.data(), sharers.size()}, .filled = true};
   }
 
  private:
   template <class Block>
-  static constexpr bool has_sources = requires(const Block& block) { block.cross_attention; };
+  static constexpr bool has_sources = requires(const Block& block) {
+    block.cross_attention;
+  };
   static const auto& own_attention(const auto& block) {
     if constexpr (requires { block.self_attention; }) return block.self_attention;
     else return block.attention;

@@ -19,8 +19,8 @@ namespace eigenformer {
 template <Real T = float>
 using Gpt2 = LanguageModel<EncoderBlock<PreNorm<T, LayerNorm<T>>, Attention<T>, Mlp<T, GeluTanh>>, Learned<T>>;
 
-/// Touvron et al. 2023: rotary positions, RMS norm, SwiGLU, no biases; grouped heads from LLaMA 2 70B on. Mistral (Jiang et al.
-/// 2023) adds a window, Qwen 2 (Yang et al. 2024) biases on q, k and v: the same type.
+/// Touvron et al. 2023: rotary positions, RMS norm, SwiGLU, no biases; grouped heads from LLaMA 2 70B on. Mistral
+/// (Jiang et al. 2023) adds a window, Qwen 2 (Yang et al. 2024) biases on q, k and v: the same type.
 template <Real T = float>
 using Llama = LanguageModel<EncoderBlock<PreNorm<T, RmsNorm<T>>, Attention<T, RotaryHeads<T>>, SwiGlu<T>>, Rotary<T>>;
 template <Real T = float>
@@ -32,10 +32,12 @@ using Qwen2 = Llama<T>;
 template <Real T = float>
 using Qwen3 = LanguageModel<EncoderBlock<PreNorm<T, RmsNorm<T>>, Attention<T, QkNorm<T>>, SwiGlu<T>>, Rotary<T>>;
 
-/// Gemma Team 2024: norms with 1 + γ before and after, capped scores and logits, GELU gates, every other layer with a window.
+/// Gemma Team 2024: norms with 1 + γ before and after, capped scores and logits, GELU gates, every other layer with a
+/// window.
 template <Real T = float>
-using Gemma2 =
-    LanguageModel<EncoderBlock<Sandwich<T, RmsNorm<T, true>>, Attention<T, RotaryHeads<T>, CappedScores<T>>, GatedMlp<T, GeluTanh>>, Rotary<T>>;
+using Gemma2 = LanguageModel<
+    EncoderBlock<Sandwich<T, RmsNorm<T, true>>, Attention<T, RotaryHeads<T>, CappedScores<T>>, GatedMlp<T, GeluTanh>>,
+    Rotary<T>>;
 
 /// Javaheripi et al. 2023: attention and feed-forward in parallel, rotary positions on part of each head.
 template <Real T = float>
@@ -43,19 +45,32 @@ using Phi2 = LanguageModel<ParallelBlock<T, LayerNorm<T>, Attention<T, RotaryHea
 
 /// Scao et al. 2022: ALiBi, a norm after the embedding.
 template <Real T = float>
-using Bloom = LanguageModel<EncoderBlock<PreNorm<T, LayerNorm<T>>, Attention<T, PlainHeads<T>, AlibiScores<T>>, Mlp<T, GeluTanh>>>;
+using Bloom = LanguageModel<
+    EncoderBlock<PreNorm<T, LayerNorm<T>>, Attention<T, PlainHeads<T>, AlibiScores<T>>, Mlp<T, GeluTanh>>>;
 
 /// 124 M
 inline LanguageModelConfig gpt2_small() {
-  return {.vocabulary = 50257, .longest = 1024, .layers = 12, .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0}};
+  return {.vocabulary = 50257,
+          .longest = 1024,
+          .layers = 12,
+          .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0}};
 }
 
 namespace detail {
 
-inline LanguageModelConfig llama_config(Index vocabulary, Index layers, Index width, Index hidden, Index heads, Index key_heads, double epsilon, double base) {
-  return {.vocabulary = vocabulary, .layers = layers,
-          .block = {.width = width, .hidden = hidden, .heads = heads, .dropout = 0, .key_heads = key_heads, .attention_bias = false, .norm_epsilon = epsilon},
-          .rotary = {.base = base}, .tied = false};
+inline LanguageModelConfig llama_config(Index vocabulary, Index layers, Index width, Index hidden, Index heads,
+                                        Index key_heads, double epsilon, double base) {
+  return {.vocabulary = vocabulary,
+          .layers = layers,
+          .block = {.width = width,
+                    .hidden = hidden,
+                    .heads = heads,
+                    .dropout = 0,
+                    .key_heads = key_heads,
+                    .attention_bias = false,
+                    .norm_epsilon = epsilon},
+          .rotary = {.base = base},
+          .tied = false};
 }
 
 }  // namespace detail
@@ -98,11 +113,19 @@ inline LanguageModelConfig gemma2_2b() {
 }
 /// 2.7 B
 inline LanguageModelConfig phi2() {
-  return {.vocabulary = 51200, .layers = 32, .block = {.width = 2560, .hidden = 10240, .heads = 32, .dropout = 0}, .rotary = {.rotated = 32}, .tied = false, .head_bias = true};
+  return {.vocabulary = 51200,
+          .layers = 32,
+          .block = {.width = 2560, .hidden = 10240, .heads = 32, .dropout = 0},
+          .rotary = {.rotated = 32},
+          .tied = false,
+          .head_bias = true};
 }
 /// 560 M
 inline LanguageModelConfig bloom_560m() {
-  return {.vocabulary = 250880, .layers = 24, .block = {.width = 1024, .hidden = 4096, .heads = 16, .dropout = 0}, .embedding_norm = true};
+  return {.vocabulary = 250880,
+          .layers = 24,
+          .block = {.width = 1024, .hidden = 4096, .heads = 16, .dropout = 0},
+          .embedding_norm = true};
 }
 
 }  // namespace eigenformer

@@ -1,5 +1,5 @@
-// Encoder–decoder models: the Transformer of "Attention is all you need" (Vaswani et al. 2017) and its kin. What kind a model
-// is, its blocks and its positions say.
+// Encoder–decoder models: the Transformer of "Attention is all you need" (Vaswani et al. 2017) and its kin. What kind a
+// model is, its blocks and its positions say.
 #pragma once
 
 #include <algorithm>
@@ -56,8 +56,8 @@ struct EncoderDecoderCall {
   ConstView<Index, 1> target_lengths{};  ///< (B)
 };
 
-template <class EncoderBlockType, class DecoderBlockType, class EncoderPosition = Sinusoidal<typename EncoderBlockType::T>,
-          class DecoderPosition = EncoderPosition>
+template <class EncoderBlockType, class DecoderBlockType,
+          class EncoderPosition = Sinusoidal<typename EncoderBlockType::T>, class DecoderPosition = EncoderPosition>
 struct BasicEncoderDecoder {
   using T = typename EncoderBlockType::T;
   using Config = EncoderDecoderConfig;
@@ -75,12 +75,15 @@ struct BasicEncoderDecoder {
   double dropout, logit_scale;
 
   explicit BasicEncoderDecoder(const EncoderDecoderConfig& config)
-      : embedding({config.checked().source_vocabulary, config.block.width, config.scaled_embedding}), position(position_config(config)), target_position(position_config(config)),
-        encoder({config.encoder_layers, config.block, config.final_norm}), decoder({config.decoder_layers, config.block, config.final_norm}),
-        dropout(config.block.dropout), logit_scale(config.logit_scale) {
+      : embedding({config.checked().source_vocabulary, config.block.width, config.scaled_embedding}),
+        position(position_config(config)), target_position(position_config(config)),
+        encoder({config.encoder_layers, config.block, config.final_norm}),
+        decoder({config.decoder_layers, config.block, config.final_norm}), dropout(config.block.dropout),
+        logit_scale(config.logit_scale) {
     if (config.sharing == Sharing::all || config.sharing == Sharing::source_and_target) {
-      ensure(config.source_vocabulary == config.target_vocabulary, "encoder_decoder", "a shared table needs equal vocabularies, not ",
-              config.source_vocabulary, " and ", config.target_vocabulary);
+      ensure(config.source_vocabulary == config.target_vocabulary, "encoder_decoder",
+             "a shared table needs equal vocabularies, not ", config.source_vocabulary, " and ",
+             config.target_vocabulary);
     } else {
       target_embedding.emplace(EmbeddingConfig{config.target_vocabulary, config.block.width, config.scaled_embedding});
     }
@@ -88,7 +91,8 @@ struct BasicEncoderDecoder {
       embedding_norm.emplace(config.block.residual().template norm<Norm>());
       target_embedding_norm.emplace(config.block.residual().template norm<Norm>());
     }
-    if (config.sharing == Sharing::none || config.sharing == Sharing::source_and_target) head.emplace(LinearConfig{config.block.width, config.target_vocabulary, false});
+    if (config.sharing == Sharing::none || config.sharing == Sharing::source_and_target)
+      head.emplace(LinearConfig{config.block.width, config.target_vocabulary, false});
     if (config.logit_bias) logit_bias = Tensor<T, 1>(Shape{config.target_vocabulary});
   }
 
@@ -117,14 +121,15 @@ struct BasicEncoderDecoder {
   }
 
   /// ids (B, N) and memory (B, M, D) → hidden states (B, N, D)
-  ConstView<T, 3> decode(Context& ctx, ConstView<Id, 2> target, ConstView<T, 3> memory, ConstView<Index, 1> source_lengths = {},
-                         ConstView<Index, 1> target_lengths = {}) const {
+  ConstView<T, 3> decode(Context& ctx, ConstView<Id, 2> target, ConstView<T, 3> memory,
+                         ConstView<Index, 1> source_lengths = {}, ConstView<Index, 1> target_lengths = {}) const {
     require_initialized(*this, "encoder_decoder");
     ensure(is_given(target), "encoder_decoder", "no target is given");
     AttentionCall<T> call{.mask = {.causal = true, .key_lengths = target_lengths, .query_lengths = target_lengths}};
     target_position.attend(ctx, target.extent(0), target.extent(1), {}, call);
-    return decoder(ctx, embed(ctx, target_table(), target_position, target_embedding_norm, target), call,
-                   AttentionCall<T>{.memory = memory, .mask = {.key_lengths = source_lengths, .query_lengths = target_lengths}});
+    return decoder(
+        ctx, embed(ctx, target_table(), target_position, target_embedding_norm, target), call,
+        AttentionCall<T>{.memory = memory, .mask = {.key_lengths = source_lengths, .query_lengths = target_lengths}});
   }
 
   using State = DecoderState<T>;
@@ -132,20 +137,24 @@ struct BasicEncoderDecoder {
   State start(Context& ctx, ConstView<Id, 2> source, ConstView<Index, 1> lengths = {}) const {
     ensure(!ctx.tape && !ctx.random, "encoder_decoder", "passes with a state are neither recorded nor with dropout");
     ensure(is_given(source), "encoder_decoder", "no source is given");
-    ensure(!lengths || lengths.size() == source.extent(0), "encoder_decoder", lengths.size(), " lengths for ", source.extent(0), " sources");
+    ensure(!lengths || lengths.size() == source.extent(0), "encoder_decoder", lengths.size(), " lengths for ",
+           source.extent(0), " sources");
     for (Index b = 0; lengths && b < lengths.size(); ++b)
-      ensure(lengths[b] >= 0 && lengths[b] <= source.extent(1), "encoder_decoder", "length ", lengths[b], " of source ", b, " is not in 0…", source.extent(1));
+      ensure(lengths[b] >= 0 && lengths[b] <= source.extent(1), "encoder_decoder", "length ", lengths[b], " of source ",
+             b, " is not in 0…", source.extent(1));
     const auto scratch = ctx.scratch();
     const auto memory = encode(ctx, source, lengths);
     State state(source.extent(0), decoder.blocks);
     const auto counts = ctx.arena.allocate<Index>(Shape{source.extent(0)});
     for (Index b = 0; b < counts.size(); ++b) counts[b] = lengths ? lengths[b] : source.extent(1);
-    const auto rows = ctx.arena.allocate<T>(Shape{Index{1}, std::accumulate(counts.data(), counts.data() + counts.size(), Index{0}), memory.extent(2)});
+    const auto rows = ctx.arena.allocate<T>(
+        Shape{Index{1}, std::accumulate(counts.data(), counts.data() + counts.size(), Index{0}), memory.extent(2)});
     T* to = rows.data();
     for (Index b = 0; b < counts.size(); ++b) to = std::copy_n(memory[b].data(), counts[b] * memory.extent(2), to);
     for (std::size_t i = 0; i < decoder.blocks.size(); ++i) {
       const auto step = ctx.scratch();
-      decoder.blocks[i].cross_attention.remember(ctx, rows, {.caches = &state.across[i], .counts = {counts.data(), static_cast<std::size_t>(counts.size())}});
+      decoder.blocks[i].cross_attention.remember(
+          ctx, rows, {.caches = &state.across[i], .counts = {counts.data(), static_cast<std::size_t>(counts.size())}});
     }
     return state;
   }
@@ -158,11 +167,14 @@ struct BasicEncoderDecoder {
     const Positions positions = state.positions(ctx, tokens);
     AttentionCall<T> call = state.call(tokens);
     target_position.attend(ctx, 1, count, positions, call);
-    return decoder(ctx, embed(ctx, target_table(), target_position, target_embedding_norm, ConstView<Id, 1>(tokens.ids).reshape(Shape{Index{1}, count}), positions), call,
-                   state.call_across(ctx, tokens));
+    return decoder(ctx,
+                   embed(ctx, target_table(), target_position, target_embedding_norm,
+                         ConstView<Id, 1>(tokens.ids).reshape(Shape{Index{1}, count}), positions),
+                   call, state.call_across(ctx, tokens));
   }
 
-  /// The next target tokens, at least one of every sequence → logits (sequences, V) of the token after each sequence's last.
+  /// The next target tokens, at least one of every sequence → logits (sequences, V) of the token after each sequence's
+  /// last.
   ConstView<T, 2> next_logits(Context& ctx, const NextTokens& tokens, State& state) const {
     tokens.check_every("encoder_decoder");
     return logits(ctx, last_rows(ctx, hidden(ctx, tokens, state), tokens.counts)).flat();
@@ -176,9 +188,10 @@ struct BasicEncoderDecoder {
 
   /// → logits (B, N, V) of the token after each target token
   ConstView<T, 3> operator()(Context& ctx, const EncoderDecoderCall& call) const {
-    ensure(is_given(call.source) && is_given(call.target), "encoder_decoder", is_given(call.source) ? "no target is given" : "no source is given");
-    ensure(call.source.extent(0) == call.target.extent(0), "encoder_decoder", "sources ", call.source.shape(), " and targets ",
-            call.target.shape(), " are of different batches");
+    ensure(is_given(call.source) && is_given(call.target), "encoder_decoder",
+           is_given(call.source) ? "no target is given" : "no source is given");
+    ensure(call.source.extent(0) == call.target.extent(0), "encoder_decoder", "sources ", call.source.shape(),
+           " and targets ", call.target.shape(), " are of different batches");
     const auto memory = encode(ctx, call.source, call.source_lengths);
     return logits(ctx, decode(ctx, call.target, memory, call.source_lengths, call.target_lengths));
   }
@@ -187,12 +200,16 @@ struct BasicEncoderDecoder {
   static PositionConfig position_config(const EncoderDecoderConfig& config) {
     check_position<EncoderPosition, EncoderBlockType>();
     check_position<DecoderPosition, DecoderBlockType>();
-    static_assert(position_fits<NoPosition<T>, decltype(DecoderBlockType::cross_attention)>, "attention to sources knows no positions: neither RotaryHeads nor BiasedScores");
+    static_assert(position_fits<NoPosition<T>, decltype(DecoderBlockType::cross_attention)>,
+                  "attention to sources knows no positions: neither RotaryHeads nor BiasedScores");
     const AttentionConfig attention = config.block.attention().completed();
-    return {.width = config.block.width, .heads = attention.heads, .head_width = attention.head_width, .longest = config.longest};
+    return {.width = config.block.width,
+            .heads = attention.heads,
+            .head_width = attention.head_width,
+            .longest = config.longest};
   }
-  ConstView<T, 3> embed(Context& ctx, const Embedding<T>& table, const auto& where, const std::optional<Norm>& norm, ConstView<Id, 2> ids,
-                        const Positions& positions = {}) const {
+  ConstView<T, 3> embed(Context& ctx, const Embedding<T>& table, const auto& where, const std::optional<Norm>& norm,
+                        ConstView<Id, 2> ids, const Positions& positions = {}) const {
     const auto x = where.embed(ctx, table(ctx, ids), positions);
     return op::dropout(ctx, norm ? (*norm)(ctx, x) : x, dropout);
   }

@@ -36,7 +36,8 @@ struct ClassificationHead {
 
   /// hidden states (B, N, D), lengths (B) or null → logits (B, 1, classes)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> hidden, ConstView<Index, 1> lengths = {}) const {
-    ensure(pooling == Pooling::mean || hidden.extent(1) > 0, "classification", "there is no first token in ", hidden.shape());
+    ensure(pooling == Pooling::mean || hidden.extent(1) > 0, "classification", "there is no first token in ",
+           hidden.shape());
     const auto pooled = pooling == Pooling::first ? hidden.slice(1, 0, 1) : op::mean_pool<T>(ctx, hidden, lengths);
     const auto bent = op::activated_linear<Tanh>(ctx, op::dropout(ctx, pooled, dropout), dense.weight, dense.bias);
     return output(ctx, op::dropout(ctx, bent, dropout));
@@ -64,7 +65,8 @@ struct MaskedLanguageHead {
 
   /// hidden states (B, N, D) and the model's embedding (V, D) → logits (B, N, V)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> hidden, const Embedding<T>& embedding) const {
-    return op::linear(ctx, norm(ctx, op::activated_linear<Gelu>(ctx, hidden, dense.weight, dense.bias)), embedding.weight, bias);
+    return op::linear(ctx, norm(ctx, op::activated_linear<Gelu>(ctx, hidden, dense.weight, dense.bias)),
+                      embedding.weight, bias);
   }
 };
 

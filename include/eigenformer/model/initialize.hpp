@@ -31,14 +31,18 @@ void initialize_normal_by(Model& model, std::uint64_t seed, bool truncated, F&& 
         using T = typename std::remove_reference_t<decltype(tensor)>::Value;
         RandomSequence random(seed, ++stream);
         if (tensor.rank < 2) return;
-        const double size = deviation(path, static_cast<double>(tensor.shape().rows()), static_cast<double>(tensor.shape().width()));
-        std::generate_n(tensor.data(), tensor.size(), [&] { return static_cast<T>(draw_normal(random, size, truncated)); });
+        const double size =
+            deviation(path, static_cast<double>(tensor.shape().rows()), static_cast<double>(tensor.shape().width()));
+        std::generate_n(tensor.data(), tensor.size(),
+                        [&] { return static_cast<T>(draw_normal(random, size, truncated)); });
       },
       model);
 }
 
 /// Whether a weight ends a branch of the residual stream.
-inline bool ends_branch(const std::string& path) { return path.ends_with("attention.output.weight") || path.ends_with("feed_forward.down.weight"); }
+inline bool ends_branch(const std::string& path) {
+  return path.ends_with("attention.output.weight") || path.ends_with("feed_forward.down.weight");
+}
 
 }  // namespace detail
 
@@ -51,18 +55,21 @@ void initialize_normal(Model& model, std::uint64_t seed, double deviation = 0.02
 /// √(2/In), for networks of ReLU (He et al. 2015)
 template <class Model>
 void initialize_kaiming(Model& model, std::uint64_t seed) {
-  detail::initialize_normal_by(model, seed, false, [](const std::string&, double, double in) { return std::sqrt(2 / in); });
+  detail::initialize_normal_by(model, seed, false,
+                               [](const std::string&, double, double in) { return std::sqrt(2 / in); });
 }
 
 /// Normal 0.02, and 0.02/√(2L) where a branch ends in the residual stream (Radford et al. 2019)
 template <class Model>
 void initialize_gpt2(Model& model, Index layers, std::uint64_t seed) {
   const double end = 0.02 / std::sqrt(2 * static_cast<double>(layers));
-  detail::initialize_normal_by(model, seed, false, [=](const std::string& path, double, double) { return detail::ends_branch(path) ? end : 0.02; });
+  detail::initialize_normal_by(model, seed, false, [=](const std::string& path, double, double) {
+    return detail::ends_branch(path) ? end : 0.02;
+  });
 }
 
-/// T5 (Raffel et al. 2020), whose scores are not scaled: queries 1/√(D·E), tables of tokens 1, relative biases 1/√D, all
-/// other matrices 1/√In.
+/// T5 (Raffel et al. 2020), whose scores are not scaled: queries 1/√(D·E), tables of tokens 1, relative biases 1/√D,
+/// all other matrices 1/√In.
 template <class Model>
 void initialize_t5(Model& model, Index width, Index head_width, std::uint64_t seed) {
   const auto d = static_cast<double>(width), e = static_cast<double>(head_width);
@@ -80,7 +87,8 @@ void initialize_deep_norm(Model& model, double beta, std::uint64_t seed) {
   walk(
       [&](const std::string& path, const Leaf&, auto& tensor) {
         using T = typename std::remove_reference_t<decltype(tensor)>::Value;
-        const bool scaled = path.ends_with("value.weight") || detail::ends_branch(path) || path.find("feed_forward.") != std::string::npos;
+        const bool scaled = path.ends_with("value.weight") || detail::ends_branch(path) ||
+                            path.find("feed_forward.") != std::string::npos;
         if (tensor.rank < 2 || !scaled) return;
         for (Index i = 0; i < tensor.size(); ++i) tensor.data()[i] *= static_cast<T>(beta);
       },

@@ -1,5 +1,5 @@
-// Decoder-only models (GPT, LLaMA and their kin): embedding, a stack of causal blocks, logits. What kind a model is, its block
-// and its position say; see model/decoders.hpp for the families.
+// Decoder-only models (GPT, LLaMA and their kin): embedding, a stack of causal blocks, logits. What kind a model is,
+// its block and its position say; see model/decoders.hpp for the families.
 #pragma once
 
 #include <functional>
@@ -23,16 +23,16 @@
 namespace eigenformer {
 
 struct LanguageModelConfig {
-  Index vocabulary = 0;           ///< V
-  Index longest = 1024;           ///< tokens, for learned positions
-  Index layers = 12;              ///< L
+  Index vocabulary = 0;  ///< V
+  Index longest = 1024;  ///< tokens, for learned positions
+  Index layers = 12;     ///< L
   BlockConfig block{};
-  RotaryConfig rotary{};          ///< for Rotary; width 0: the head width
-  bool tied = true;               ///< the output projection is the embedding
-  bool head_bias = false;         ///< of an untied output projection
-  bool scaled_embedding = false;  ///< rows are multiplied by √D
-  bool embedding_norm = false;    ///< a norm right after the embedding
-  double logit_cap = 0;           ///< if not 0: logits are cap·tanh(logits/cap)
+  RotaryConfig rotary{};                                              ///< for Rotary; width 0: the head width
+  bool tied = true;                                                   ///< the output projection is the embedding
+  bool head_bias = false;                                             ///< of an untied output projection
+  bool scaled_embedding = false;                                      ///< rows are multiplied by √D
+  bool embedding_norm = false;                                        ///< a norm right after the embedding
+  double logit_cap = 0;                                               ///< if not 0: logits are cap·tanh(logits/cap)
   std::function<BlockConfig(Index layer, BlockConfig block)> vary{};  ///< see StackConfig
 
   /// Itself; throws if a setting is invalid.
@@ -46,11 +46,11 @@ struct LanguageModelConfig {
 
 /// A batch of token ids; those of one sequence beyond its length are padding.
 struct LanguageModelCall {
-  ConstView<Id, 2> ids{};            ///< (B, N)
-  ConstView<Index, 1> lengths{};     ///< (B); null: all N
+  ConstView<Id, 2> ids{};         ///< (B, N)
+  ConstView<Index, 1> lengths{};  ///< (B); null: all N
   Positions positions{};
-  ConstView<Index, 1> prefixes{};    ///< (B) tokens that all see (prefix language model); null: none
-  Allowed allowed{};                 ///< any further mask
+  ConstView<Index, 1> prefixes{};  ///< (B) tokens that all see (prefix language model); null: none
+  Allowed allowed{};               ///< any further mask
 };
 
 template <class BlockType, class PositionType = NoPosition<typename BlockType::T>>
@@ -60,7 +60,7 @@ struct LanguageModel {
   using Position = PositionType;
   using T = typename Block::T;
 
-  Embedding<T> embedding;                             // (V, D)
+  Embedding<T> embedding;  // (V, D)
   Position position;
   std::optional<typename Block::Norm> embedding_norm;  // (D)
   Stack<Block> decoder;
@@ -68,8 +68,9 @@ struct LanguageModel {
   double dropout, logit_cap;
 
   explicit LanguageModel(const LanguageModelConfig& config)
-      : embedding({config.checked().vocabulary, config.block.width, config.scaled_embedding}), position(make_position(config)),
-        decoder({config.layers, config.block, {}, config.vary}), dropout(config.block.dropout), logit_cap(config.logit_cap) {
+      : embedding({config.checked().vocabulary, config.block.width, config.scaled_embedding}),
+        position(make_position(config)), decoder({config.layers, config.block, {}, config.vary}),
+        dropout(config.block.dropout), logit_cap(config.logit_cap) {
     if (config.embedding_norm) embedding_norm.emplace(config.block.residual().template norm<typename Block::Norm>());
     if (!config.tied) head.emplace(LinearConfig{config.block.width, config.vocabulary, config.head_bias});
   }
@@ -89,8 +90,8 @@ struct LanguageModel {
     return {sequences, decoder.blocks};
   }
 
-  /// The next tokens → their hidden states (1, tokens, D): the same bits as those of one pass over each whole sequence, in
-  /// whatever pieces and company they come.
+  /// The next tokens → their hidden states (1, tokens, D): the same bits as those of one pass over each whole sequence,
+  /// in whatever pieces and company they come.
   ConstView<T, 3> hidden(Context& ctx, const NextTokens& tokens, State& state) const {
     require_initialized(*this, "language_model");
     state.validate("language_model", ctx, decoder.blocks, tokens);
@@ -112,7 +113,11 @@ struct LanguageModel {
     require_initialized(*this, "language_model");
     ensure(is_given(call.ids), "language_model", "no ids are given");
     const Index batch = call.ids.extent(0), tokens = call.ids.extent(1);
-    AttentionCall<T> attention{.mask = {.causal = true, .key_lengths = call.lengths, .query_lengths = call.lengths, .prefixes = call.prefixes, .allowed = call.allowed}};
+    AttentionCall<T> attention{.mask = {.causal = true,
+                                        .key_lengths = call.lengths,
+                                        .query_lengths = call.lengths,
+                                        .prefixes = call.prefixes,
+                                        .allowed = call.allowed}};
     position.attend(ctx, batch, tokens, call.positions, attention);
     return through(ctx, call.ids, call.positions, attention);
   }
@@ -124,10 +129,13 @@ struct LanguageModel {
   }
 
   /// → logits (B, N, V) of the token after each
-  ConstView<T, 3> operator()(Context& ctx, const LanguageModelCall& call) const { return logits(ctx, hidden(ctx, call)); }
+  ConstView<T, 3> operator()(Context& ctx, const LanguageModelCall& call) const {
+    return logits(ctx, hidden(ctx, call));
+  }
 
  private:
-  ConstView<T, 3> through(Context& ctx, ConstView<Id, 2> ids, const Positions& positions, const AttentionCall<T>& attention) const {
+  ConstView<T, 3> through(Context& ctx, ConstView<Id, 2> ids, const Positions& positions,
+                          const AttentionCall<T>& attention) const {
     auto x = position.embed(ctx, embedding(ctx, ids), positions);
     if (embedding_norm) x = (*embedding_norm)(ctx, x);
     return decoder(ctx, op::dropout(ctx, x, dropout), attention);
@@ -140,7 +148,10 @@ struct LanguageModel {
       if (rotary.width == 0) rotary.width = attention.head_width;
       return Position(rotary);
     } else {
-      return Position(PositionConfig{.width = config.block.width, .heads = attention.heads, .head_width = attention.head_width, .longest = config.longest});
+      return Position(PositionConfig{.width = config.block.width,
+                                     .heads = attention.heads,
+                                     .head_width = attention.head_width,
+                                     .longest = config.longest});
     }
   }
 };

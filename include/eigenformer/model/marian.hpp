@@ -1,5 +1,5 @@
-// Marian's translation models (Junczys-Dowmunt et al. 2018; OPUS-MT: Tiedemann and Thottingal 2020): the Transformer of 2017 with
-// SiLU, sines and cosines in halves, and a bias on the logits.
+// Marian's translation models (Junczys-Dowmunt et al. 2018; OPUS-MT: Tiedemann and Thottingal 2020): the Transformer of
+// 2017 with SiLU, sines and cosines in halves, and a bias on the logits.
 #pragma once
 
 #include "eigenformer/block/post_norm.hpp"
@@ -18,8 +18,9 @@ struct SinusoidalHalves : Sinusoidal<T> {
 
 /// Its config has a logit_bias.
 template <Real T = float>
-using Marian = BasicEncoderDecoder<EncoderBlock<PostNorm<T>, Attention<T>, Mlp<T, Silu>>, DecoderBlock<PostNorm<T>, Attention<T>, Attention<T>, Mlp<T, Silu>>,
-                                   SinusoidalHalves<T>>;
+using Marian =
+    BasicEncoderDecoder<EncoderBlock<PostNorm<T>, Attention<T>, Mlp<T, Silu>>,
+                        DecoderBlock<PostNorm<T>, Attention<T>, Attention<T>, Mlp<T, Silu>>, SinusoidalHalves<T>>;
 
 /// OPUS-MT: 6 + 6 layers, D 512, F 2048, 8 heads
 inline EncoderDecoderConfig marian_base(Index vocabulary) {

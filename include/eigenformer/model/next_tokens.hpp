@@ -11,15 +11,17 @@
 namespace eigenformer {
 
 struct NextTokens {
-  std::span<const Id> ids;         ///< those of the first sequence, then those of the second, …
-  std::span<const Index> counts;   ///< of each sequence; 0: none this time
+  std::span<const Id> ids;        ///< those of the first sequence, then those of the second, …
+  std::span<const Index> counts;  ///< of each sequence; 0: none this time
 
   /// Throws unless they are for so many sequences.
   void validate(std::string_view place, Index sequences) const {
-    ensure(static_cast<Index>(counts.size()) == sequences, place, "tokens of ", counts.size(), " sequences, but there are ", sequences);
+    ensure(static_cast<Index>(counts.size()) == sequences, place, "tokens of ", counts.size(),
+           " sequences, but there are ", sequences);
     Index total = 0;
     for (const Index count : counts) {
-      ensure(count >= 0 && count <= static_cast<Index>(ids.size()) - total, place, "counts of tokens that do not add up to ", ids.size());
+      ensure(count >= 0 && count <= static_cast<Index>(ids.size()) - total, place,
+             "counts of tokens that do not add up to ", ids.size());
       total += count;
     }
     ensure(total == static_cast<Index>(ids.size()), place, "counts of ", total, " tokens, but there are ", ids.size());
@@ -27,7 +29,8 @@ struct NextTokens {
 
   /// Throws if there is none for a sequence.
   void check_every(std::string_view place) const {
-    for (std::size_t s = 0; s < counts.size(); ++s) ensure(counts[s] != 0, place, "there is no token for sequence ", s, ", and so no logits of the next");
+    for (std::size_t s = 0; s < counts.size(); ++s)
+      ensure(counts[s] != 0, place, "there is no token for sequence ", s, ", and so no logits of the next");
   }
 };
 

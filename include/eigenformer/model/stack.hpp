@@ -17,7 +17,7 @@
 namespace eigenformer {
 
 struct StackConfig {
-  Index layers = 6;                 ///< L
+  Index layers = 6;  ///< L
   BlockConfig block{};
   std::optional<bool> final_norm{};  ///< none: as the arrangement needs it (Pre-LN does)
   std::function<BlockConfig(Index layer, BlockConfig block)> vary{};  ///< changes the block of a layer, 0 to L − 1
@@ -35,7 +35,8 @@ struct Stack {
 
   explicit Stack(const StackConfig& config) {
     require_range("stack", "layers", config.layers, 0, most_layers);
-    detail::with_memory("stack", config.layers, "layers", [&] { blocks.reserve(static_cast<std::size_t>(config.layers)); });
+    detail::with_memory("stack", config.layers, "layers",
+                        [&] { blocks.reserve(static_cast<std::size_t>(config.layers)); });
     for (Index i = 0; i < config.layers; ++i) {
       blocks.emplace_back(config.vary ? config.vary(i, config.block) : config.block);
       if (i == 0) {
@@ -49,7 +50,8 @@ struct Stack {
         require_memory("stack", config.layers - 1, bytes);
       }
     }
-    if (config.final_norm.value_or(Block::needs_final_norm)) norm.emplace(config.block.residual().template norm<Norm>());
+    if (config.final_norm.value_or(Block::needs_final_norm))
+      norm.emplace(config.block.residual().template norm<Norm>());
   }
 
   static void visit(auto&& f, auto&... m) {
@@ -59,7 +61,8 @@ struct Stack {
 
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const auto&... arguments) const {
     require_initialized(*this, "stack");
-    for (std::size_t i = 0; i < blocks.size(); ++i) x = ctx.keep_result<T>(x.shape(), [&] { return blocks[i](ctx, x, of_layer(arguments, i)...); });
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      x = ctx.keep_result<T>(x.shape(), [&] { return blocks[i](ctx, x, of_layer(arguments, i)...); });
     return norm ? (*norm)(ctx, x) : x;
   }
 
@@ -76,12 +79,16 @@ struct Stack {
 template <class Position, class Block>
 constexpr void check_position() {
   constexpr bool fits = [] {
-    if constexpr (requires(const Block& block) { block.self_attention; }) return position_fits<Position, decltype(Block::self_attention)>;
-    else if constexpr (requires(const Block& block) { block.attention; }) return position_fits<Position, decltype(Block::attention)>;
+    if constexpr (requires(const Block& block) { block.self_attention; })
+      return position_fits<Position, decltype(Block::self_attention)>;
+    else if constexpr (requires(const Block& block) { block.attention; })
+      return position_fits<Position, decltype(Block::attention)>;
     else return true;
   }();
-  static_assert(fits, "the position and the attention do not go together: Rotary needs RotaryHeads and Relative needs BiasedScores, "
-                      "and these need them; a part of your own says what it `gives` or `uses`");
+  static_assert(
+      fits,
+      "the position and the attention do not go together: Rotary needs RotaryHeads and Relative needs BiasedScores, "
+      "and these need them; a part of your own says what it `gives` or `uses`");
 }
 
 template <class ResidualType = PostNorm<float>>

@@ -15,12 +15,23 @@ namespace detail {
 template <Real T, class FeedForward>
 using T5With = BasicEncoderDecoder<
     EncoderBlock<PreNorm<T, RmsNorm<T>>, Attention<T, PlainHeads<T>, BiasedScores<T>>, FeedForward>,
-    DecoderBlock<PreNorm<T, RmsNorm<T>>, Attention<T, PlainHeads<T>, BiasedScores<T>>, Attention<T>, FeedForward>, Relative<T, true>, Relative<T, false>>;
+    DecoderBlock<PreNorm<T, RmsNorm<T>>, Attention<T, PlainHeads<T>, BiasedScores<T>>, Attention<T>, FeedForward>,
+    Relative<T, true>, Relative<T, false>>;
 
 inline EncoderDecoderConfig t5_config(Index layers, Index width, Index hidden, Index heads, bool tied) {
-  EncoderDecoderConfig config{.source_vocabulary = 32128, .target_vocabulary = 32128, .encoder_layers = layers, .decoder_layers = layers,
-                              .block = {.width = width, .hidden = hidden, .heads = heads, .head_width = 64, .dropout = 0.1, .attention_bias = false, .feed_forward_bias = false,
-                                        .norm_epsilon = 1e-6, .scale = 1.0},
+  EncoderDecoderConfig config{.source_vocabulary = 32128,
+                              .target_vocabulary = 32128,
+                              .encoder_layers = layers,
+                              .decoder_layers = layers,
+                              .block = {.width = width,
+                                        .hidden = hidden,
+                                        .heads = heads,
+                                        .head_width = 64,
+                                        .dropout = 0.1,
+                                        .attention_bias = false,
+                                        .feed_forward_bias = false,
+                                        .norm_epsilon = 1e-6,
+                                        .scale = 1.0},
                               .scaled_embedding = false};
   if (tied) config.logit_scale = 1 / std::sqrt(static_cast<double>(width));
   return config;
@@ -28,8 +39,8 @@ inline EncoderDecoderConfig t5_config(Index layers, Index width, Index hidden, I
 
 }  // namespace detail
 
-/// Version 1.0: ReLU; tied, with logits divided by √D. Scores are not scaled; biases of distances in both self-attentions, one
-/// table each; none across.
+/// Version 1.0: ReLU; tied, with logits divided by √D. Scores are not scaled; biases of distances in both
+/// self-attentions, one table each; none across.
 template <Real T = float>
 using T5 = detail::T5With<T, Mlp<T, Relu>>;
 /// Version 1.1: gated GELU, an output projection of its own.
@@ -48,10 +59,15 @@ inline EncoderDecoderConfig t5v11_base() {
 /// Post-LN, learned positions from row 2 of their tables, a norm after each embedding, GELU.
 template <Real T = float>
 using Bart = BasicEncoderDecoder<EncoderBlock<PostNorm<T, LayerNorm<T>>, Attention<T>, Mlp<T, Gelu>>,
-                                 DecoderBlock<PostNorm<T, LayerNorm<T>>, Attention<T>, Attention<T>, Mlp<T, Gelu>>, Learned<T, 2>>;
+                                 DecoderBlock<PostNorm<T, LayerNorm<T>>, Attention<T>, Attention<T>, Mlp<T, Gelu>>,
+                                 Learned<T, 2>>;
 
 inline EncoderDecoderConfig bart_base() {
-  return {.source_vocabulary = 50265, .target_vocabulary = 50265, .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1}, .longest = 1024, .scaled_embedding = false,
+  return {.source_vocabulary = 50265,
+          .target_vocabulary = 50265,
+          .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1},
+          .longest = 1024,
+          .scaled_embedding = false,
           .embedding_norm = true};
 }
 

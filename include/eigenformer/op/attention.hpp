@@ -11,9 +11,9 @@
 
 namespace eigenformer::op {
 
-// What happens to the scores: a kernel's Score (kernel/score.hpp), which holds views and numbers only; or, if it has a gradient,
-// a type whose forward<T>() is that and whose backward<T>(ctx) is the same with a place for the gradient. validate(B, H, N, M, mask)
-// may throw where it does not fit.
+// What happens to the scores: a kernel's Score (kernel/score.hpp), which holds views and numbers only; or, if it has a
+// gradient, a type whose forward<T>() is that and whose backward<T>(ctx) is the same with a place for the gradient.
+// validate(B, H, N, M, mask) may throw where it does not fit.
 
 namespace detail {
 
@@ -57,8 +57,8 @@ struct DistanceScore {
     return {by_head(distances.bias), distances.before, {gradient ? by_head(gradient.view) : View<T, 4>(), true}};
   }
   void validate(Index, Index heads, Index, Index, const Mask&) const {
-    ensure(distances && distances.bias.extent(0) == heads && distances.bias.extent(1) > 0, "attention", "biases of distances ", distances.bias.shape(), " do not fit ", heads,
-            " heads");
+    ensure(distances && distances.bias.extent(0) == heads && distances.bias.extent(1) > 0, "attention",
+           "biases of distances ", distances.bias.shape(), " do not fit ", heads, " heads");
     detail::check_before(distances.before, distances.bias.extent(1));
   }
 
@@ -85,8 +85,10 @@ struct RelativeKeyScore {
     return {heads_first(logits), before, {gradient ? heads_first(gradient.view) : View<T, 4>(), true}};
   }
   void validate(Index batch, Index heads, Index queries, Index, const Mask&) const {
-    ensure(logits.extent(0) == batch && logits.extent(1) == queries && logits.extent(2) == heads && logits.extent(3) > 0, "attention", "relative logits ",
-            logits.shape(), " do not fit ", batch, " sequences of ", queries, " queries and ", heads, " heads");
+    ensure(
+        logits.extent(0) == batch && logits.extent(1) == queries && logits.extent(2) == heads && logits.extent(3) > 0,
+        "attention", "relative logits ", logits.shape(), " do not fit ", batch, " sequences of ", queries,
+        " queries and ", heads, " heads");
     detail::check_before(before, logits.extent(3));
   }
 
@@ -97,7 +99,8 @@ struct RelativeKeyScore {
   }
 };
 
-/// s + scale·query·key of the distance: query (B, N, H, E), key (H, E, distances), column distance + before (Dai et al. 2019)
+/// s + scale·query·key of the distance: query (B, N, H, E), key (H, E, distances), column distance + before (Dai et al.
+/// 2019)
 template <class T>
 struct RelativeProductScore {
   using Kernel = kernel::RelativeProductScore<T, kernel::key_block<T>>;
@@ -120,10 +123,12 @@ struct RelativeProductScore {
   }
   void validate(Index batch, Index heads, Index queries, Index keys, const Mask& mask) const {
     const Index after = mask.causal && !mask.prefixes ? 0 : queries - 1;  // the furthest key after its query
-    ensure(query.extent(0) == batch && query.extent(1) == queries && query.extent(2) == heads && key.extent(0) == heads && key.extent(1) == query.extent(3), "attention",
-            "relative queries ", query.shape(), " and keys ", key.shape(), " do not fit each other, or ", heads, " heads");
-    ensure(before >= keys - 1 && before <= key.extent(2) - 1 - after, "attention", "relative keys ", key.shape(), ", distance 0 at ", before,
-            ", do not reach ", keys - 1, " tokens back and ", after, " forth");
+    ensure(query.extent(0) == batch && query.extent(1) == queries && query.extent(2) == heads &&
+               key.extent(0) == heads && key.extent(1) == query.extent(3),
+           "attention", "relative queries ", query.shape(), " and keys ", key.shape(), " do not fit each other, or ",
+           heads, " heads");
+    ensure(before >= keys - 1 && before <= key.extent(2) - 1 - after, "attention", "relative keys ", key.shape(),
+           ", distance 0 at ", before, ", do not reach ", keys - 1, " tokens back and ", after, " forth");
   }
 };
 
@@ -143,8 +148,8 @@ struct BiasScore {
   void validate(Index batch, Index heads, Index queries, Index keys, const Mask&) const {
     const Shape<4> full{batch, heads, queries, keys};
     for (int axis = 0; axis < 4; ++axis)
-      ensure(bias.extent(axis) == full[axis] || (axis < 3 && bias.extent(axis) == 1), "attention", "a bias of ", bias.shape(), " does not fit scores of ", full,
-              " (batch, heads, queries, keys)");
+      ensure(bias.extent(axis) == full[axis] || (axis < 3 && bias.extent(axis) == 1), "attention", "a bias of ",
+             bias.shape(), " does not fit scores of ", full, " (batch, heads, queries, keys)");
   }
 };
 
@@ -172,29 +177,37 @@ struct DistanceSums {
 
   void validate(Shape<4> queries) const {
     if (!sums) return;
-    ensure(sums.shape() == queries.with_width(sums.width()), "attention", "sums of distances ", sums.shape(), " do not fit queries ", queries);
+    ensure(sums.shape() == queries.with_width(sums.width()), "attention", "sums of distances ", sums.shape(),
+           " do not fit queries ", queries);
     detail::check_before(before, sums.width());
   }
 };
 
-/// query (B, N, H, E), key (B, M, K, E), value (B, M, K, E) with K dividing H; sinks (H) or null: scores of nothing → (B, N, H, E)
+/// query (B, N, H, E), key (B, M, K, E), value (B, M, K, E) with K dividing H; sinks (H) or null: scores of nothing →
+/// (B, N, H, E)
 template <class T, class Score = kernel::PlainScore>
-ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> key, ConstView<T, 4> value, const AttentionOptions& options,
-                          const Score& score = {}, ConstView<T, 1> sinks = {}, const DistanceSums<T>& distances = {}) {
-  ensure(query.extent(0) == key.extent(0) && key.shape() == value.shape() && query.extent(3) == key.extent(3), "attention",
-          "queries ", query.shape(), ", keys ", key.shape(), " and values ", value.shape(), " do not fit");
-  ensure(key.extent(2) > 0 && query.extent(2) % key.extent(2) == 0, "attention", key.extent(2), " key-value heads do not divide ",
-          query.extent(2), " query heads");
+ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> key, ConstView<T, 4> value,
+                          const AttentionOptions& options, const Score& score = {}, ConstView<T, 1> sinks = {},
+                          const DistanceSums<T>& distances = {}) {
+  ensure(query.extent(0) == key.extent(0) && key.shape() == value.shape() && query.extent(3) == key.extent(3),
+         "attention", "queries ", query.shape(), ", keys ", key.shape(), " and values ", value.shape(), " do not fit");
+  ensure(key.extent(2) > 0 && query.extent(2) % key.extent(2) == 0, "attention", key.extent(2),
+         " key-value heads do not divide ", query.extent(2), " query heads");
   options.mask.validate("attention", query.extent(0), query.extent(2), query.extent(1), key.extent(1));
-  ensure(!sinks || sinks.size() == query.extent(2), "attention", sinks.size(), " sinks do not fit ", query.extent(2), " heads");
+  ensure(!sinks || sinks.size() == query.extent(2), "attention", sinks.size(), " sinks do not fit ", query.extent(2),
+         " heads");
   if constexpr (requires { score.validate(Index{}, Index{}, Index{}, Index{}, options.mask); })
     score.validate(query.extent(0), query.extent(2), query.extent(1), key.extent(1), options.mask);
   distances.validate(query.shape());
   const Mask mask = remembered(ctx, options.mask);
-  const kernel::AttentionInputs<T> in{query, key, value, static_cast<T>(options.scale), mask, next_dropout(ctx, options.dropout), sinks,
-                                       {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};
+  const kernel::AttentionInputs<T> in{
+      query, key,
+      value, static_cast<T>(options.scale),
+      mask,  next_dropout(ctx, options.dropout),
+      sinks, {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};
   const View<T, 4> y = ctx.output<T>(query.shape());
-  const auto rows = ctx.arena.allocate<kernel::AttentionRow<T>>(Shape{query.extent(0), query.extent(2), query.extent(1)});
+  const auto rows =
+      ctx.arena.allocate<kernel::AttentionRow<T>>(Shape{query.extent(0), query.extent(2), query.extent(1)});
   kernel::attention_forward(ctx.threads, ctx.arena, in, y, rows, detail::forward_score<T>(score));
   ctx.record(y, [=](Context& back, ConstView<T, 4> dy) {
     // Should they share memory, then the kernel overwrites in this order: dkey, dvalue, dquery.
@@ -202,25 +215,32 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
     const auto dsinks = back.gradient(in.sinks);
     auto with_slopes = in;
     if (distances.sums)
-      if (const auto slopes = back.gradient_so_far(distances.sums)) with_slopes.distances.slopes = RelativeKeyScore<T>::heads_first(slopes);
-    kernel::attention_backward<T>(back.threads, back.arena, with_slopes, y, rows, dy, dquery, dkey, dvalue, detail::backward_score<T>(back, score), dsinks);
+      if (const auto slopes = back.gradient_so_far(distances.sums))
+        with_slopes.distances.slopes = RelativeKeyScore<T>::heads_first(slopes);
+    kernel::attention_backward<T>(back.threads, back.arena, with_slopes, y, rows, dy, dquery, dkey, dvalue,
+                                  detail::backward_score<T>(back, score), dsinks);
   });
   // Runs before the above, which should run though nothing else depends on y.
-  if (distances.sums) ctx.record(distances.sums, [=](Context& back, ConstView<T, 4>) { detail::to_add_to(back.gradient(y)); });
+  if (distances.sums)
+    ctx.record(distances.sums, [=](Context& back, ConstView<T, 4>) { detail::to_add_to(back.gradient(y)); });
   return y;
 }
 
 /// What a cache allows; to be asked before it takes up new tokens.
 inline void check_cached(const Context& ctx, const Mask& mask) {
   ensure(!ctx.tape && !ctx.random, "attention", "passes with a cache are neither recorded nor with dropout");
-  ensure(!mask.key_lengths && !mask.query_lengths && !mask.prefixes && !mask.allowed.view, "attention", "with a cache, a mask is causal or has a window");
+  ensure(!mask.key_lengths && !mask.query_lengths && !mask.prefixes && !mask.allowed.view, "attention",
+         "with a cache, a mask is causal or has a window");
 }
 
-/// The same with keys and values from caches, for queries (1, N of all, H, E) of their sequences, one after the other; the last
-/// query of a sequence is its last key's. The mask is causal, has a window, or allows everything. Not recorded.
+/// The same with keys and values from caches, for queries (1, N of all, H, E) of their sequences, one after the other;
+/// the last query of a sequence is its last key's. The mask is causal, has a window, or allows everything. Not
+/// recorded.
 template <class T, class Score = kernel::PlainScore>
-ConstView<T, 4> cached_attention(Context& ctx, ConstView<T, 4> query, ConstView<typename kernel::CachedAttentionInputs<T>::Sequence, 1> sequences, Index key_heads,
-                                 Index head_width, const Mask& mask, const Score& score = {}, ConstView<T, 1> sinks = {}, const DistanceSums<T>& distances = {}) {
+ConstView<T, 4> cached_attention(Context& ctx, ConstView<T, 4> query,
+                                 ConstView<typename kernel::CachedAttentionInputs<T>::Sequence, 1> sequences,
+                                 Index key_heads, Index head_width, const Mask& mask, const Score& score = {},
+                                 ConstView<T, 1> sinks = {}, const DistanceSums<T>& distances = {}) {
   const Index heads = query.extent(2);
   check_cached(ctx, mask);
   Index queries = 0, longest = 0;
@@ -228,15 +248,25 @@ ConstView<T, 4> cached_attention(Context& ctx, ConstView<T, 4> query, ConstView<
     queries += sequences[s].queries;
     longest = (std::max)(longest, sequences[s].keys);
   }
-  ensure(query.extent(0) == 1 && queries == query.extent(1), "attention", "queries ", query.shape(), " are not those of ", queries, " tokens");
-  ensure(head_width == query.extent(3), "attention", "keys of width ", head_width, " do not fit queries ", query.shape());
-  ensure(key_heads > 0 && heads % key_heads == 0, "attention", key_heads, " key-value heads do not divide ", heads, " query heads");
+  ensure(query.extent(0) == 1 && queries == query.extent(1), "attention", "queries ", query.shape(),
+         " are not those of ", queries, " tokens");
+  ensure(head_width == query.extent(3), "attention", "keys of width ", head_width, " do not fit queries ",
+         query.shape());
+  ensure(key_heads > 0 && heads % key_heads == 0, "attention", key_heads, " key-value heads do not divide ", heads,
+         " query heads");
   ensure(!sinks || sinks.size() == heads, "attention", sinks.size(), " sinks do not fit ", heads, " heads");
-  if constexpr (requires { score.validate(Index{}, Index{}, Index{}, Index{}, mask); }) score.validate(1, heads, queries, longest, mask);
+  if constexpr (requires { score.validate(Index{}, Index{}, Index{}, Index{}, mask); })
+    score.validate(1, heads, queries, longest, mask);
   distances.validate(query.shape());
   const View<T, 4> y = ctx.output<T>(query.shape());
-  const kernel::CachedAttentionInputs<T> in{query, sequences, key_heads, mask.causal, mask.window, sinks,
-                                            {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};
+  const kernel::CachedAttentionInputs<T> in{
+      query,
+      sequences,
+      key_heads,
+      mask.causal,
+      mask.window,
+      sinks,
+      {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};
   kernel::cached_attention_forward<T>(ctx.threads, ctx.arena, in, y, detail::forward_score<T>(score));
   return y;
 }

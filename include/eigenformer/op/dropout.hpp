@@ -17,7 +17,8 @@ inline kernel::Dropout next_dropout(Context& ctx, double probability) {
 
 /// dL/dx and dL/d(update) of x + dropout(update)
 template <class T, int Rank>
-void residual_backward(Context& back, ConstView<T, Rank> dy, ConstView<T, Rank> x, ConstView<T, Rank> update, const kernel::Dropout& dropout) {
+void residual_backward(Context& back, ConstView<T, Rank> dy, ConstView<T, Rank> x, ConstView<T, Rank> update,
+                       const kernel::Dropout& dropout) {
   kernel::dropout_backward(back.threads, dy.flat(), {}, back.gradient(x).flat());
   kernel::dropout_backward(back.threads, dy.flat(), dropout, back.gradient(update).flat());
 }
@@ -30,7 +31,8 @@ ConstView<T, Rank> residual(Context& ctx, ConstView<T, Rank> x, std::type_identi
   const kernel::Dropout dropout = next_dropout(ctx, probability);
   const View<T, Rank> y = ctx.output<T>(x.shape());
   kernel::dropout_forward<T>(ctx.threads, update.flat(), x.flat(), dropout, y.flat());
-  ctx.record(y, [=](Context& back, ConstView<T, Rank> dy) { residual_backward<T, Rank>(back, dy, x, update, dropout); });
+  ctx.record(y,
+             [=](Context& back, ConstView<T, Rank> dy) { residual_backward<T, Rank>(back, dy, x, update, dropout); });
   return y;
 }
 

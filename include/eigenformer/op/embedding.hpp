@@ -18,13 +18,14 @@ void check_ids(std::string_view place, ConstView<Id, Rank> ids, Index vocabulary
   const auto flat = ids.flat();
   for (Index i = 0; i < flat.extent(0); ++i)
     for (Index j = 0; j < flat.extent(1); ++j)
-      ensure(flat(i, j) >= 0 && flat(i, j) < vocabulary, place, "id ", flat(i, j), " in row ", i, ", column ", j, " of ",
-              ids.shape(), " is not in the vocabulary of ", vocabulary);
+      ensure(flat(i, j) >= 0 && flat(i, j) < vocabulary, place, "id ", flat(i, j), " in row ", i, ", column ", j,
+             " of ", ids.shape(), " is not in the vocabulary of ", vocabulary);
 }
 
 /// scale · table[ids]: ids (B, N), table (V, D) → (B, N, D)
 template <class T>
-ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> table, std::type_identity_t<T> scale = 1) {
+ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> table,
+                          std::type_identity_t<T> scale = 1) {
   check_ids("embedding", ids, table.extent(0));
   const auto flat_ids = ctx.remember(ids).reshape(Shape{ids.size()});
   const View<T, 3> y = ctx.output<T>(Shape{ids.extent(0), ids.extent(1), table.extent(1)});
@@ -37,7 +38,8 @@ ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> ta
 
 /// The same from a weight, of which the packed copy may be all that is kept.
 template <class T>
-ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, const Weight<T>& table, std::type_identity_t<T> scale = 1) {
+ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, const Weight<T>& table,
+                          std::type_identity_t<T> scale = 1) {
   if (table.keeps_values() || ctx.tape) return embedding(ctx, ids, table.view(), scale);
   const auto panels = table.panels();
   check_ids("embedding", ids, table.extent(0));
@@ -48,7 +50,8 @@ ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, const Weight<T>& t
 
 /// x (B, N, D) + the sinusoidal encoding of positions
 template <class T>
-ConstView<T, 3> add_sinusoid(Context& ctx, ConstView<T, 3> x, const Positions& positions, double base, const SinusoidLayout& layout = {}) {
+ConstView<T, 3> add_sinusoid(Context& ctx, ConstView<T, 3> x, const Positions& positions, double base,
+                             const SinusoidLayout& layout = {}) {
   positions.validate("sinusoid", x.extent(0), x.extent(1));
   ensure(x.row_stride() >= 0, "sinusoid", "the rows of ", x.shape(), " are not equally far apart");
   const View<T, 3> y = ctx.output<T>(x.shape());

@@ -30,10 +30,12 @@ kernel::LinearGradient<T> gradient(Context& back, const kernel::LinearMap<T>& ma
 
 /// activation(x·Uᵀ + b)·Dᵀ + c: x (…, D), up (F, D), down (D, F) → (…, D)
 template <class Activation, class T, int Rank>
-ConstView<T, Rank> mlp(Context& ctx, ConstView<T, Rank> x, const LinearWeights<T>& up_weights, const LinearWeights<T>& down_weights) {
+ConstView<T, Rank> mlp(Context& ctx, ConstView<T, Rank> x, const LinearWeights<T>& up_weights,
+                       const LinearWeights<T>& down_weights) {
   const auto up = up_weights.map(ctx), down = down_weights.map(ctx);
   check_linear(x, up.weight, up.bias);
-  const Shape<Rank> hidden = x.shape().with_width(up.weight.extent(0)), out = x.shape().with_width(down.weight.extent(0));
+  const Shape<Rank> hidden = x.shape().with_width(up.weight.extent(0)),
+                    out = x.shape().with_width(down.weight.extent(0));
   check_linear(ConstView<T, Rank>(nullptr, hidden), down.weight, down.bias);
   const View<T, Rank> y = ctx.output<T>(out);
   const View<T, 2> kept = ctx.tape ? ctx.arena.allocate<T>(Shape{x.rows(), hidden.width()}) : View<T, 2>();
@@ -49,23 +51,28 @@ ConstView<T, Rank> mlp(Context& ctx, ConstView<T, Rank> x, const LinearWeights<T
 
 /// (activation(x·Gᵀ) ∘ (x·Uᵀ))·Dᵀ, each with a bias or none: x (…, D), gate and up (F, D), down (D, F) → (…, D)
 template <class Activation, class T, int Rank>
-ConstView<T, Rank> gated_mlp(Context& ctx, ConstView<T, Rank> x, const LinearWeights<T>& gate_weights, const LinearWeights<T>& up_weights,
-                            const LinearWeights<T>& down_weights) {
+ConstView<T, Rank> gated_mlp(Context& ctx, ConstView<T, Rank> x, const LinearWeights<T>& gate_weights,
+                             const LinearWeights<T>& up_weights, const LinearWeights<T>& down_weights) {
   const auto gate = gate_weights.map(ctx), up = up_weights.map(ctx), down = down_weights.map(ctx);
   check_linear(x, gate.weight, gate.bias);
   check_linear(x, up.weight, up.bias);
-  ensure(gate.weight.shape() == up.weight.shape(), "gated_mlp", "a gate of ", gate.weight.shape(), " does not fit a weight of ", up.weight.shape());
-  const Shape<Rank> hidden = x.shape().with_width(up.weight.extent(0)), out = x.shape().with_width(down.weight.extent(0));
+  ensure(gate.weight.shape() == up.weight.shape(), "gated_mlp", "a gate of ", gate.weight.shape(),
+         " does not fit a weight of ", up.weight.shape());
+  const Shape<Rank> hidden = x.shape().with_width(up.weight.extent(0)),
+                    out = x.shape().with_width(down.weight.extent(0));
   check_linear(ConstView<T, Rank>(nullptr, hidden), down.weight, down.bias);
   const View<T, Rank> y = ctx.output<T>(out);
   const Shape<2> kept{x.rows(), hidden.width()};
-  const View<T, 2> kept_gate = ctx.tape ? ctx.arena.allocate<T>(kept) : View<T, 2>(), kept_up = ctx.tape ? ctx.arena.allocate<T>(kept) : View<T, 2>();
-  kernel::gated_mlp_forward<Activation, T>(ctx.threads, ctx.arena, x.flat(), gate, up, down, kept_gate, kept_up, y.flat());
+  const View<T, 2> kept_gate = ctx.tape ? ctx.arena.allocate<T>(kept) : View<T, 2>(),
+                   kept_up = ctx.tape ? ctx.arena.allocate<T>(kept) : View<T, 2>();
+  kernel::gated_mlp_forward<Activation, T>(ctx.threads, ctx.arena, x.flat(), gate, up, down, kept_gate, kept_up,
+                                           y.flat());
   ctx.record(y, [=](Context& back, ConstView<T, Rank> dy) {
     const auto ddown = detail::gradient(back, down);
     const auto dx = back.gradient(x).flat();
     const auto dgate = detail::gradient(back, gate), dup = detail::gradient(back, up);
-    kernel::gated_mlp_backward<Activation, T>(back.threads, back.arena, x.flat(), gate, up, down, kept_gate, kept_up, dy.flat(), dx, dgate, dup, ddown);
+    kernel::gated_mlp_backward<Activation, T>(back.threads, back.arena, x.flat(), gate, up, down, kept_gate, kept_up,
+                                              dy.flat(), dx, dgate, dup, ddown);
   });
   return y;
 }

@@ -13,7 +13,8 @@ namespace eigenformer::op {
 template <class T, int Rank>
 void check_linear(ConstView<T, Rank> x, ConstView<T, 2> weight, ConstView<T, 1> bias) {
   ensure(x.width() == weight.extent(1), "linear", "input ", x.shape(), " does not fit a weight of ", weight.shape());
-  ensure(!bias || bias.size() == weight.extent(0), "linear", "bias ", bias.shape(), " does not fit a weight of ", weight.shape());
+  ensure(!bias || bias.size() == weight.extent(0), "linear", "bias ", bias.shape(), " does not fit a weight of ",
+         weight.shape());
 }
 
 /// x (…, In), weight (Out, In), bias (Out) or null → (…, Out); `panels` are the packed weight, if it exists.
@@ -33,7 +34,8 @@ ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, std::type_identity
 }
 
 template <class T, int Rank>
-ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, const Weight<T>& weight, std::type_identity_t<ConstView<T, 1>> bias = {}) {
+ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, const Weight<T>& weight,
+                          std::type_identity_t<ConstView<T, 1>> bias = {}) {
   return linear(ctx, x, weight.operand(ctx), bias, weight.panels());
 }
 

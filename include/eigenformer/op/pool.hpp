@@ -18,7 +18,8 @@ ConstView<T, 3> mean_pool(Context& ctx, ConstView<T, 3> x, ConstView<Index, 1> l
     std::fill_n(view.data(), view.size(), T{0});
     return ConstView<T, 4>(view);
   };
-  return attention<T>(ctx, zeros(1), zeros(x.extent(1)), x.split_last(width), {1, {.key_lengths = lengths}}).reshape(Shape{batch, Index{1}, width});
+  return attention<T>(ctx, zeros(1), zeros(x.extent(1)), x.split_last(width), {1, {.key_lengths = lengths}})
+      .reshape(Shape{batch, Index{1}, width});
 }
 
 }  // namespace eigenformer::op

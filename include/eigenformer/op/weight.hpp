@@ -19,10 +19,10 @@
 
 namespace eigenformer {
 
-/// A Tensor<T, 2> with a packed copy, made by pack() and dropped by any access that could change an element. A view from before
-/// pack() can still change them: products find that out and throw, in debug builds for any element, else by a sample of them, which
-/// a step of training or a file that is loaded does not escape. The packed copy may be all that is kept: then products and look-ups
-/// work, and any access to an element is an Error.
+/// A Tensor<T, 2> with a packed copy, made by pack() and dropped by any access that could change an element. A view
+/// from before pack() can still change them: products find that out and throw, in debug builds for any element, else by
+/// a sample of them, which a step of training or a file that is loaded does not escape. The packed copy may be all that
+/// is kept: then products and look-ups work, and any access to an element is an Error.
 template <Real T>
 class Weight {
  public:
@@ -51,10 +51,14 @@ class Weight {
   /// Elements of the packed copy.
   Index packed_size() const { return kernel::Panels<T>::size(extent(1), extent(0)); }
 
-  /// What a product in this context reads beside panels(): the values; null if they are not kept and nothing is recorded.
-  ConstView<T, 2> operand(const Context& ctx) const { return keeps_values() || ctx.tape ? view() : ConstView<T, 2>(nullptr, shape_); }
+  /// What a product in this context reads beside panels(): the values; null if they are not kept and nothing is
+  /// recorded.
+  ConstView<T, 2> operand(const Context& ctx) const {
+    return keeps_values() || ctx.tape ? view() : ConstView<T, 2>(nullptr, shape_);
+  }
 
-  /// Makes the packed copy at `to`, which has room for it; products then skip that step. Copies of this weight share it.
+  /// Makes the packed copy at `to`, which has room for it; products then skip that step. Copies of this weight share
+  /// it.
   template <Index Width = kernel::Tile<T>::width>
   void pack(const Threads& threads, std::shared_ptr<T> to) {
     kernel::pack_panels_transposed<T>(threads, std::as_const(*this).view(), to.get());
@@ -80,7 +84,8 @@ class Weight {
   template <Index Width = kernel::Tile<T>::width>
   kernel::Panels<T> panels() const {
     if (packed_ && tensor_) check_unchanged();
-    ensure(panel_width_ == Width || keeps_values(), "weight", shape_, " was packed, and its values given up, by code for another instruction set");
+    ensure(panel_width_ == Width || keeps_values(), "weight", shape_,
+           " was packed, and its values given up, by code for another instruction set");
     return {panel_width_ == Width ? packed_.get() : nullptr, extent(1), extent(0)};
   }
 
@@ -123,13 +128,15 @@ class Weight {
 };
 
 struct PackConfig {
-  /// false: each weight is replaced by its packed copy, one after the other, so that memory grows by the largest one at most and is as
-  /// much as before in the end. The model can then be used and copied; to train, change, load or save it is an Error.
+  /// false: each weight is replaced by its packed copy, one after the other, so that memory grows by the largest one at
+  /// most and is as much as before in the end. The model can then be used and copied; to train, change, load or save it
+  /// is an Error.
   bool keep_values = true;
 };
 
-/// Packs every matrix of the model for inference, one after the other in one block of memory: a step reads them as one stream. It pays
-/// for many rows at a time; few read the values as fast. Changing a weight, by training or loading, undoes it for that weight.
+/// Packs every matrix of the model for inference, one after the other in one block of memory: a step reads them as one
+/// stream. It pays for many rows at a time; few read the values as fast. Changing a weight, by training or loading,
+/// undoes it for that weight.
 template <class Model>
 void pack(Context& ctx, Model& model, const PackConfig& config = {}) {
   const auto each = [&](auto&& f) {
@@ -137,7 +144,9 @@ void pack(Context& ctx, Model& model, const PackConfig& config = {}) {
         [&](const Leaf&, auto& tensor) {
           if constexpr (requires { tensor.packed_size(); }) {
             using T = typename std::remove_reference_t<decltype(tensor)>::Value;
-            if (tensor.keeps_values()) f(tensor, (static_cast<std::size_t>(tensor.packed_size()) * sizeof(T) + alignment - 1) / alignment * alignment);
+            if (tensor.keeps_values())
+              f(tensor,
+                (static_cast<std::size_t>(tensor.packed_size()) * sizeof(T) + alignment - 1) / alignment * alignment);
           }
         },
         model);
@@ -147,10 +156,12 @@ void pack(Context& ctx, Model& model, const PackConfig& config = {}) {
   if (bytes == 0) return;
   if (!config.keep_values) require_initialized(model, "pack");
   // Pages that nobody has written to take no memory yet.
-  const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(aligned_allocate(bytes)), [](std::byte* data) { aligned_deallocate(data); });
+  const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(aligned_allocate(bytes)),
+                                          [](std::byte* data) { aligned_deallocate(data); });
   each([&](auto& weight, std::size_t own) {
     using T = typename std::remove_reference_t<decltype(weight)>::Value;
-    weight.pack(ctx.threads, std::shared_ptr<T>(memory, reinterpret_cast<T*>(memory.get() + std::exchange(at, at + own))));
+    weight.pack(ctx.threads,
+                std::shared_ptr<T>(memory, reinterpret_cast<T*>(memory.get() + std::exchange(at, at + own))));
     if (!config.keep_values) weight.give_up_values();
   });
 }

@@ -57,8 +57,8 @@ struct BartFamily {
 
   static Described<EncoderDecoderConfig> read(ConfigFile& file, const TensorList& tensors) {
     read_common(file, true);
-    file.only("activation_function",
-              IsMarian ? std::initializer_list<nlohmann::json>{"swish", "silu"} : std::initializer_list<nlohmann::json>{"gelu"});
+    file.only("activation_function", IsMarian ? std::initializer_list<nlohmann::json>{"swish", "silu"}
+                                              : std::initializer_list<nlohmann::json>{"gelu"});
     for (const char* key : {"normalize_before", "add_final_layer_norm", "add_bias_logits"}) file.only(key, {false});
     file.only("normalize_embedding", {!IsMarian});
     file.only("static_position_embeddings", {IsMarian});
@@ -66,7 +66,8 @@ struct BartFamily {
     else file.only("extra_pos_embeddings", {2});
     for (const char* key : {"tie_word_embeddings", "share_encoder_decoder_embeddings"}) file.only(key, {true});
     file.ignore("num_hidden_layers");  // again the encoder's
-    const Index vocabulary = tensors.size(file, "vocab_size"), longest = file.integer("max_position_embeddings", 1, most_tokens);
+    const Index vocabulary = tensors.size(file, "vocab_size"),
+                longest = file.integer("max_position_embeddings", 1, most_tokens);
     file.only("decoder_vocab_size", {vocabulary});
     // Both stacks have blocks of one size.
     const auto both = [&](const char* encoder, const char* decoder) {
@@ -93,7 +94,7 @@ struct BartFamily {
   static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
     nlohmann::json json = write_common<T>(types[0], IsMarian ? "MarianMTModel" : "BartForConditionalGeneration", facts);
     ensure(!model.encoder.blocks.empty() && !model.decoder.blocks.empty(), "pretrained",
-            "a model without layers cannot be saved in this format");
+           "a model without layers cannot be saved in this format");
     const auto& first = model.encoder.blocks[0];
     const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
     Index longest = facts.longest;

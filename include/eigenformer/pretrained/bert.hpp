@@ -23,7 +23,8 @@ inline constexpr NameRow bert_rows[] = {
     {.ours = "encoder.blocks.*.feed_forward.down", .theirs = "encoder.layer.*.output.dense"},
     {.ours = "encoder.blocks.*.feed_forward_residual.norm", .theirs = "encoder.layer.*.output.LayerNorm"},
     {.ours = "pooler", .theirs = "pooler.dense"}};
-inline constexpr std::string_view bert_skipped[] = {"*embeddings.position_ids", "cls.*", "lm_head.*", "classifier.*", "qa_outputs.*"};
+inline constexpr std::string_view bert_skipped[] = {"*embeddings.position_ids", "cls.*", "lm_head.*", "classifier.*",
+                                                    "qa_outputs.*"};
 
 /// Offset: 0 for BERT, 2 for RoBERTa, whose positions begin at row 2.
 template <Index Offset>
@@ -35,22 +36,27 @@ struct BertFamily {
     else return std::array<std::string_view, 2>{"roberta", "xlm-roberta"};
   }();
   static bool claims(ConfigFile&) { return true; }
-  static constexpr Naming naming{
-      .prefix = Offset == 0 ? "bert." : "roberta.", .writes_prefix = false, .rows = bert_rows, .skipped = bert_skipped, .old_norms = true};
+  static constexpr Naming naming{.prefix = Offset == 0 ? "bert." : "roberta.",
+                                 .writes_prefix = false,
+                                 .rows = bert_rows,
+                                 .skipped = bert_skipped,
+                                 .old_norms = true};
 
   static Described<BertConfig> read(ConfigFile& file, const TensorList& tensors) {
     read_common(file, false, /*causal=*/false);
     file.only("hidden_act", {"gelu"});
     file.only("position_embedding_type", {"absolute"});
     file.ignore("tie_word_embeddings");  // of heads
-    for (const char* key :
-         {"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"})
+    for (const char* key : {"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
+                            "pooler_size_per_head", "pooler_type"})
       file.ignore(key);  // of the first release, never read
     const Index rows = tensors.size(file, "max_position_embeddings");
-    if (rows <= Offset) file.refuse("max_position_embeddings", "is ", rows, ", but the first ", Offset, " rows are no positions");
+    if (rows <= Offset)
+      file.refuse("max_position_embeddings", "is ", rows, ", but the first ", Offset, " rows are no positions");
     const PretrainedFacts facts = read_facts(file, rows - Offset);
     if (Offset > 0 && facts.pad.value_or(Offset - 1) != Offset - 1)
-      file.refuse("pad_token_id", "is ", *facts.pad, ", but only ", Offset - 1, " is supported: positions are counted from it");
+      file.refuse("pad_token_id", "is ", *facts.pad, ", but only ", Offset - 1,
+                  " is supported: positions are counted from it");
     return {{.vocabulary = tensors.size(file, "vocab_size"),
              .longest = rows - Offset,
              .types = tensors.size(file, "type_vocab_size", 2),
@@ -68,8 +74,8 @@ struct BertFamily {
   static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
     nlohmann::json json = write_common<T>(types[0], Offset == 0 ? "BertModel" : "RobertaModel", facts);
     if (Offset > 0) {
-      ensure(facts.pad.value_or(Offset - 1) == Offset - 1, "pretrained", "facts.pad is ", *facts.pad, ", but in this format it is ",
-              Offset - 1);
+      ensure(facts.pad.value_or(Offset - 1) == Offset - 1, "pretrained", "facts.pad is ", *facts.pad,
+             ", but in this format it is ", Offset - 1);
       json["pad_token_id"] = Offset - 1;
     }
     ensure(!model.encoder.blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");

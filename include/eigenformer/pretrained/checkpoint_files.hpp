@@ -1,5 +1,5 @@
-// The files of a checkpoint: config.json, and tensors in model.safetensors or in the shards that model.safetensors.index.json
-// lists.
+// The files of a checkpoint: config.json, and tensors in model.safetensors or in the shards that
+// model.safetensors.index.json lists.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ inline std::string read_text(const std::filesystem::path& path, Index megabytes)
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   ensure(!error, "pretrained", path.string(), ": cannot be read: ", error.message());
   ensure(size <= static_cast<std::uintmax_t>(megabytes) << 20, "pretrained", path.string(), ": has ", size,
-          " bytes, more than ", megabytes, " MB");
+         " bytes, more than ", megabytes, " MB");
   std::string text(static_cast<std::size_t>(size), '\0');
   file.read(text.data(), static_cast<std::streamsize>(size));
   ensure(file.gcount() == static_cast<std::streamsize>(size), "pretrained", path.string(), ": cannot be read");
@@ -63,11 +63,12 @@ class TensorList {
     return found == tensors_.end() ? nullptr : &found->second;
   }
   bool any(std::string_view pattern) const {
-    return std::any_of(tensors_.begin(), tensors_.end(), [&](const auto& tensor) { return matches(pattern, tensor.first); });
+    return std::any_of(tensors_.begin(), tensors_.end(),
+                       [&](const auto& tensor) { return matches(pattern, tensor.first); });
   }
 
-  /// A config's widths and counts that cannot be larger than some tensor's extent: whatever the config says, no more memory is
-  /// asked for than the files are worth.
+  /// A config's widths and counts that cannot be larger than some tensor's extent: whatever the config says, no more
+  /// memory is asked for than the files are worth.
   Index size(ConfigFile& config, std::string_view key, std::optional<Index> otherwise = {}) const {
     const Index value = config.integer(key, 1, (std::numeric_limits<Id>::max)(), otherwise);
     if (value > largest_) config.refuse(key, "is ", value, ", but no tensor has an extent of more than ", largest_);
@@ -75,7 +76,8 @@ class TensorList {
   }
   /// A number of layers, every one of several tensors.
   Index layers(ConfigFile& config, std::string_view key, std::optional<Index> otherwise = {}) const {
-    const Index value = config.integer(key, 0, (std::numeric_limits<Id>::max)(), otherwise), most = static_cast<Index>(tensors_.size());
+    const Index value = config.integer(key, 0, (std::numeric_limits<Id>::max)(), otherwise),
+                most = static_cast<Index>(tensors_.size());
     if (value > most / 4) config.refuse(key, "is ", value, ", but there are only ", most, " tensors");
     return value;
   }
@@ -95,7 +97,8 @@ class CheckpointFiles {
     const std::filesystem::path whole = folder / "model.safetensors", index = folder / "model.safetensors.index.json";
     const std::filesystem::path generation = folder / "generation_config.json";
     std::error_code ignored;
-    ensure(std::filesystem::is_directory(folder, ignored), "pretrained", folder.string(), ": is not a folder (load_pretrained reads llama2.c files, too)");
+    ensure(std::filesystem::is_directory(folder, ignored), "pretrained", folder.string(),
+           ": is not a folder (load_pretrained reads llama2.c files, too)");
     config_ = detail::read_text(folder / "config.json", 16);
     if (std::filesystem::exists(generation, ignored))
       generation_ = detail::ConfigFile(detail::read_text(generation, 16), generation.string());
@@ -130,7 +133,8 @@ class CheckpointFiles {
     shards_[places_.at(tensor)].read(tensor, values);
   }
 
-  /// Reads a tensor of reals as `rows` rows, a lot at a time: f(first row, lot (n, width)). This is all the memory it takes.
+  /// Reads a tensor of reals as `rows` rows, a lot at a time: f(first row, lot (n, width)). This is all the memory it
+  /// takes.
   template <class T, class F>
   void read_rows(const std::string& tensor, Index rows, F&& f) {
     shards_[places_.at(tensor)].template read_rows<T>(tensor, rows, f);
@@ -145,14 +149,14 @@ class CheckpointFiles {
     Safetensors file(std::move(stream), name);
     for (const auto& [tensor, stored] : file.tensors()) {
       ensure(!expected || expected->contains(tensor), "pretrained", name, ": contains ", detail::tensor_text(tensor),
-              ", which the index does not place there");
-      ensure(places_.emplace(tensor, shards_.size()).second, "pretrained", name, ": contains ", detail::tensor_text(tensor),
-              " for the second time");
+             ", which the index does not place there");
+      ensure(places_.emplace(tensor, shards_.size()).second, "pretrained", name, ": contains ",
+             detail::tensor_text(tensor), " for the second time");
     }
     if (expected)
       for (const std::string& tensor : *expected)
         ensure(file.find(tensor) != nullptr, "pretrained", name, ": does not contain ", detail::tensor_text(tensor),
-                ", which the index places there");
+               ", which the index places there");
     shards_.push_back(std::move(file));
   }
 

@@ -31,12 +31,14 @@ class ConfigFile {
     const auto inspect = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
       ensure(depth <= deepest, "pretrained", name_, ": is nested more than ", deepest, " deep");
       if (event == nlohmann::json::parse_event_t::object_start) keys[depth + 1].clear();
-      if (event == nlohmann::json::parse_event_t::key && !keys[depth].insert(parsed.get_ref<const std::string&>()).second)
+      if (event == nlohmann::json::parse_event_t::key &&
+          !keys[depth].insert(parsed.get_ref<const std::string&>()).second)
         fail("pretrained", name_, ": has the key ", in_quotes(parsed.get_ref<const std::string&>()), " twice");
       return true;
     };
     object_ = nlohmann::json::parse(text, inspect, /*allow_exceptions=*/false);
-    ensure(object_.is_object(), "pretrained", name_, object_.is_discarded() ? ": is not valid JSON" : ": is not a JSON object");
+    ensure(object_.is_object(), "pretrained", name_,
+           object_.is_discarded() ? ": is not valid JSON" : ": is not a JSON object");
   }
 
   const std::string& name() const { return name_; }
@@ -210,8 +212,8 @@ class ConfigFile {
   }
   Index integer_of(std::string_view key, const nlohmann::json& value, Index least, Index most) const {
     if (!value.is_number_integer()) refuse(key, "is or contains ", text_of(value), ", which is not an integer");
-    const bool huge =
-        value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>((std::numeric_limits<Index>::max)());
+    const bool huge = value.is_number_unsigned() &&
+                      value.get<std::uint64_t>() > static_cast<std::uint64_t>((std::numeric_limits<Index>::max)());
     if (huge || value.get<Index>() < least || value.get<Index>() > most)
       refuse(key, "is ", text_of(value), ", which is not between ", least, " and ", most);
     return value.get<Index>();

@@ -1,4 +1,5 @@
-// Checkpoints of GPT-2 (Radford et al. 2019), in the layouts of transformers and of minGPT (github.com/karpathy/minGPT).
+// Checkpoints of GPT-2 (Radford et al. 2019), in the layouts of transformers and of minGPT
+// (github.com/karpathy/minGPT).
 #pragma once
 
 #include <array>
@@ -14,9 +15,21 @@ constexpr std::array<NameRow, 12> gpt2_names(bool transposed) {
   return {{{.ours = "embedding", .theirs = "wte", .copies = {"/lm_head"}},
            {.ours = "position", .theirs = "wpe"},
            {.ours = "decoder.blocks.*.attention_residual.norm", .theirs = "h.*.ln_1"},
-           {.ours = "decoder.blocks.*.attention.query", .theirs = "h.*.attn.c_attn", .part = 0, .parts = 3, .transposed = transposed},
-           {.ours = "decoder.blocks.*.attention.key", .theirs = "h.*.attn.c_attn", .part = 1, .parts = 3, .transposed = transposed},
-           {.ours = "decoder.blocks.*.attention.value", .theirs = "h.*.attn.c_attn", .part = 2, .parts = 3, .transposed = transposed},
+           {.ours = "decoder.blocks.*.attention.query",
+            .theirs = "h.*.attn.c_attn",
+            .part = 0,
+            .parts = 3,
+            .transposed = transposed},
+           {.ours = "decoder.blocks.*.attention.key",
+            .theirs = "h.*.attn.c_attn",
+            .part = 1,
+            .parts = 3,
+            .transposed = transposed},
+           {.ours = "decoder.blocks.*.attention.value",
+            .theirs = "h.*.attn.c_attn",
+            .part = 2,
+            .parts = 3,
+            .transposed = transposed},
            {.ours = "decoder.blocks.*.attention.output", .theirs = "h.*.attn.c_proj", .transposed = transposed},
            {.ours = "decoder.blocks.*.feed_forward_residual.norm", .theirs = "h.*.ln_2"},
            {.ours = "decoder.blocks.*.feed_forward.up", .theirs = "h.*.mlp.c_fc", .transposed = transposed},
@@ -40,8 +53,9 @@ struct Gpt2Family {
     file.only("activation_function", {"gelu_new", "gelu_pytorch_tanh"});
     file.only("scale_attn_weights", {true});
     file.only("scale_attn_by_inverse_layer_idx", {false});
-    file.ignore_all(std::array{"n_ctx", "n_special", "predict_special_tokens", "reorder_and_upcast_attn", "summary_activation",
-                               "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj"});
+    file.ignore_all(std::array{"n_ctx", "n_special", "predict_special_tokens", "reorder_and_upcast_attn",
+                               "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+                               "summary_use_proj"});
     return {{.vocabulary = tensors.size(file, "vocab_size"),
              .longest = longest,
              .layers = tensors.layers(file, "n_layer"),

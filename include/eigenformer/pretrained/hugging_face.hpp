@@ -66,18 +66,21 @@ typename Family::template Model<NoValue> shape_of(const auto& config, const std:
 
 template <class Family>
 bool is_one_of(ConfigFile& config) {
-  return std::find(std::begin(Family::types), std::end(Family::types), config.text("model_type")) != std::end(Family::types) &&
+  return std::find(std::begin(Family::types), std::end(Family::types), config.text("model_type")) !=
+             std::end(Family::types) &&
          Family::claims(config);
 }
 
 template <class Family, Real T>
-Pretrained<typename Family::template Model<T>> load_as(CheckpointFiles& files, ConfigFile& config, const PretrainedOptions& options) {
+Pretrained<typename Family::template Model<T>> load_as(CheckpointFiles& files, ConfigFile& config,
+                                                       const PretrainedOptions& options) {
   config.trust(options.ignored_keys);
   const auto described = Family::read(config, files.tensors());
   config.finish();
   // Whether everything is there is found out before there is any memory for it.
   const auto shape = shape_of<Family>(described.config, config.name());
-  const std::vector<Source> sources = match(slots_of(shape), Family::naming, files.tensors(), files.name(), options.allow_extra);
+  const std::vector<Source> sources =
+      match(slots_of(shape), Family::naming, files.tensors(), files.name(), options.allow_extra);
   PretrainedFacts facts = described.facts;
   std::map<std::string, std::string> notes;
   note_settings(notes, config);
@@ -88,7 +91,8 @@ Pretrained<typename Family::template Model<T>> load_as(CheckpointFiles& files, C
     note_settings(notes, *generation);
   }
   for (const auto& [key, note] : notes) facts.warnings.push_back(note);
-  Pretrained<typename Family::template Model<T>> loaded{typename Family::template Model<T>(described.config), std::move(facts)};
+  Pretrained<typename Family::template Model<T>> loaded{typename Family::template Model<T>(described.config),
+                                                        std::move(facts)};
   read_slots(files, slots_of(loaded.model), sources, Family::naming);
   return loaded;
 }
@@ -98,20 +102,23 @@ Pretrained<Model> load_as_one_of(FamilyList<Each...>, CheckpointFiles& files, co
   ConfigFile config = files.config();
   std::optional<Pretrained<Model>> loaded;
   const auto attempt = [&]<class Family>(std::type_identity<Family>) {
-    if (!loaded && is_one_of<Family>(config)) loaded.emplace(load_as<Family, typename Model::T>(files, config, options));
+    if (!loaded && is_one_of<Family>(config))
+      loaded.emplace(load_as<Family, typename Model::T>(files, config, options));
   };
   (attempt(std::type_identity<Each>{}), ...);
-  if (!loaded) config.refuse("model_type", "is ", in_quotes(config.text("model_type")), ": this checkpoint is of another type of model");
+  if (!loaded)
+    config.refuse("model_type", "is ", in_quotes(config.text("model_type")),
+                  ": this checkpoint is of another type of model");
   return std::move(*loaded);
 }
 
 }  // namespace detail
 
-/// Loads a folder as this type of model: Llama<float> for LLaMA, Mistral and Qwen 2, and so on. Weights are read straight into the
-/// model, from F32, F16 or BF16. Throws, naming file, key or tensor and reason, if there is anything in config.json that is not
-/// understood, or if the tensors are not exactly those of the model; then nothing of their size has been allocated.
-/// What it says about generation, and facts do not carry, facts.warnings lists.
-/// Dropout is that of residual connections, and acts only in a context with random numbers.
+/// Loads a folder as this type of model: Llama<float> for LLaMA, Mistral and Qwen 2, and so on. Weights are read
+/// straight into the model, from F32, F16 or BF16. Throws, naming file, key or tensor and reason, if there is anything
+/// in config.json that is not understood, or if the tensors are not exactly those of the model; then nothing of their
+/// size has been allocated. What it says about generation, and facts do not carry, facts.warnings lists. Dropout is
+/// that of residual connections, and acts only in a context with random numbers.
 template <class Model>
 Pretrained<Model> load_hugging_face(CheckpointFiles& files, const PretrainedOptions& options = {}) {
   return detail::load_as_one_of<Model>(typename detail::FamiliesOf<Model>::type{}, files, options);
@@ -124,7 +131,8 @@ Pretrained<Model> load_hugging_face(const std::filesystem::path& folder, const P
 
 /// A checkpoint of any family: its model is a variant, to be visited with std::visit.
 template <Real T = float>
-using AnyPretrained = Pretrained<std::variant<Llama<T>, Gpt2<T>, Qwen3<T>, Bert<T>, Roberta<T>, T5<T>, T5v11<T>, Bart<T>, Marian<T>>>;
+using AnyPretrained =
+    Pretrained<std::variant<Llama<T>, Gpt2<T>, Qwen3<T>, Bert<T>, Roberta<T>, T5<T>, T5v11<T>, Bart<T>, Marian<T>>>;
 
 /// Loads whatever there is, as config.json's model_type says.
 template <Real T = float>
@@ -137,13 +145,14 @@ AnyPretrained<T> load_pretrained(CheckpointFiles& files, const PretrainedOptions
     loaded.emplace(AnyPretrained<T>{std::move(one.model), std::move(one.facts)});
   };
   const auto attempts = [&]<class... Each>(detail::FamilyList<Each...>) { (attempt(std::type_identity<Each>{}), ...); };
-  attempts(detail::FamilyList<detail::MinGptFamily, detail::Gpt2Family, detail::LlamaFamily<false>, detail::LlamaFamily<true>,
-                              detail::BertFamily<0>, detail::BertFamily<2>, detail::T5Family<false>, detail::T5Family<true>,
-                              detail::BartFamily<false>, detail::BartFamily<true>>{});
+  attempts(detail::FamilyList<detail::MinGptFamily, detail::Gpt2Family, detail::LlamaFamily<false>,
+                              detail::LlamaFamily<true>, detail::BertFamily<0>, detail::BertFamily<2>,
+                              detail::T5Family<false>, detail::T5Family<true>, detail::BartFamily<false>,
+                              detail::BartFamily<true>>{});
   if (!loaded)
-    config.refuse(
-        "model_type", "is ", detail::in_quotes(config.text("model_type")),
-        ", but only gpt2, llama, mistral, qwen2, qwen3, bert, roberta, xlm-roberta, t5, mt5, bart, marian and minGPT's are supported");
+    config.refuse("model_type", "is ", detail::in_quotes(config.text("model_type")),
+                  ", but only gpt2, llama, mistral, qwen2, qwen3, bert, roberta, xlm-roberta, t5, mt5, bart, marian "
+                  "and minGPT's are supported");
   return std::move(*loaded);
 }
 
@@ -186,8 +195,8 @@ void save_or_check(const std::filesystem::path& folder, const Model& model, cons
     const auto shape = shape_of<Family>(described.config, config.name());
     const auto shapes = slots_of(shape);
     match(shapes, Family::naming, parts.list(), weights.string(), false);
-    ensure(shapes.size() == all_slots.size() && numbers_of(shape) == numbers_of(model), "pretrained", description.string(),
-            ": this model has parts or numbers that the format cannot say");
+    ensure(shapes.size() == all_slots.size() && numbers_of(shape) == numbers_of(model), "pretrained",
+           description.string(), ": this model has parts or numbers that the format cannot say");
     SavedFolder saved(folder, options, model.embedding.weight.extent(0));
     if (!save) return;
 

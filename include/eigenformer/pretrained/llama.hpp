@@ -1,5 +1,5 @@
-// Checkpoints of LLaMA, Mistral, Qwen 2 and Qwen 3 in the layout of transformers. Rotary positions are there in halves, as
-// RotaryLayout::halves; rows of q and k of a model with interleaved pairs are permuted when it is saved.
+// Checkpoints of LLaMA, Mistral, Qwen 2 and Qwen 3 in the layout of transformers. Rotary positions are there in halves,
+// as RotaryLayout::halves; rows of q and k of a model with interleaved pairs are permuted when it is saved.
 #pragma once
 
 #include <algorithm>
@@ -68,9 +68,10 @@ inline RotaryConfig read_rope(ConfigFile& file, Index longest) {
   file.ignore("is_llama_config");
   const double base = file.positive("rope_theta", 10000);
   config.base = base;
-  const std::optional<Index> above = file.has("original_max_position_embeddings")
-                                         ? std::optional(file.integer("original_max_position_embeddings", 1, most_tokens))
-                                         : std::nullopt;
+  const std::optional<Index> above =
+      file.has("original_max_position_embeddings")
+          ? std::optional(file.integer("original_max_position_embeddings", 1, most_tokens))
+          : std::nullopt;
   if (!file.has(key)) {
     if (above) file.refuse("original_max_position_embeddings", "is there without ", key);
     return config;
@@ -80,14 +81,17 @@ inline RotaryConfig read_rope(ConfigFile& file, Index longest) {
     config.base = rope.positive("rope_theta", base);
     rope.only("partial_rotary_factor", {1.0});
   }
-  const std::string type =
-      rope.has("rope_type") ? rope.text("rope_type") : rope.text("type", newer ? std::optional<std::string>("default") : std::nullopt);
+  const std::string type = rope.has("rope_type")
+                               ? rope.text("rope_type")
+                               : rope.text("type", newer ? std::optional<std::string>("default") : std::nullopt);
   if (rope.has("type") && rope.text("type") != type)
     rope.refuse("type", "is ", in_quotes(rope.text("type")), ", but rope_type is ", in_quotes(type));
-  const std::optional<Index> said = rope.has("original_max_position_embeddings")
-                                        ? std::optional(rope.integer("original_max_position_embeddings", 1, most_tokens))
-                                        : above;
-  if (above && *said != *above) rope.refuse("original_max_position_embeddings", "is ", *said, ", but outside of this object ", *above);
+  const std::optional<Index> said =
+      rope.has("original_max_position_embeddings")
+          ? std::optional(rope.integer("original_max_position_embeddings", 1, most_tokens))
+          : above;
+  if (above && *said != *above)
+    rope.refuse("original_max_position_embeddings", "is ", *said, ", but outside of this object ", *above);
   const Index original = said.value_or(longest);
   const auto attention_factor = [&] {
     return rope.has("attention_factor") ? std::optional(rope.positive("attention_factor")) : std::nullopt;
@@ -98,11 +102,12 @@ inline RotaryConfig read_rope(ConfigFile& file, Index longest) {
     config.scaling = NtkScaling{rope.positive("factor")};
   } else if (type == "dynamic") {
     // transformers looks at max_position_embeddings alone.
-    if (original != longest) rope.refuse("original_max_position_embeddings", "is ", original, ", but max_position_embeddings ", longest);
+    if (original != longest)
+      rope.refuse("original_max_position_embeddings", "is ", original, ", but max_position_embeddings ", longest);
     config.scaling = DynamicNtkScaling{rope.positive("factor"), original};
   } else if (type == "yarn") {
-    const double factor =
-        rope.positive("factor", said ? std::optional(static_cast<double>(longest) / static_cast<double>(original)) : std::nullopt);
+    const double factor = rope.positive(
+        "factor", said ? std::optional(static_cast<double>(longest) / static_cast<double>(original)) : std::nullopt);
     std::optional<double> by = attention_factor();
     const auto or_zero = [&](const char* name) { return rope.real(name, 0) == 0 ? 0 : rope.positive(name); };
     const double scale = or_zero("mscale"), of_all = or_zero("mscale_all_dim"),
@@ -120,7 +125,8 @@ inline RotaryConfig read_rope(ConfigFile& file, Index longest) {
     read_long_factor(file, rope, newer, std::get<LongScaling>(config.scaling), above.has_value());
   } else if (type == "llama3") {
     if (!said) rope.refuse("original_max_position_embeddings", "is missing");
-    config.scaling = Llama3Scaling{rope.positive("factor"), rope.positive("low_freq_factor"), rope.positive("high_freq_factor"), original};
+    config.scaling = Llama3Scaling{rope.positive("factor"), rope.positive("low_freq_factor"),
+                                   rope.positive("high_freq_factor"), original};
   } else if (type != "default") {
     rope.refuse(rope.has("rope_type") ? "rope_type" : "type", "is ", in_quotes(type),
                 ", but only linear, dynamic, ntk, yarn, longrope and llama3 are supported");
@@ -132,12 +138,13 @@ inline RotaryConfig read_rope(ConfigFile& file, Index longest) {
 inline void write_rope(nlohmann::json& json, const RotaryConfig& config, Index longest) {
   json["rope_theta"] = config.base;
   nlohmann::json rope;
-  if (const auto* linear = std::get_if<LinearScaling>(&config.scaling)) rope = {{"rope_type", "linear"}, {"factor", linear->factor}};
+  if (const auto* linear = std::get_if<LinearScaling>(&config.scaling))
+    rope = {{"rope_type", "linear"}, {"factor", linear->factor}};
   if (std::holds_alternative<NtkScaling>(config.scaling))
     fail("pretrained", "NTK-aware scaling cannot be saved in this format: set the base instead");
   if (const auto* dynamic = std::get_if<DynamicNtkScaling>(&config.scaling)) {
     ensure(dynamic->original == longest, "pretrained", "dynamic scaling from ", dynamic->original,
-            " tokens can only be saved with that as the longest, not ", longest);
+           " tokens can only be saved with that as the longest, not ", longest);
     rope = {{"rope_type", "dynamic"}, {"factor", dynamic->factor}};
   }
   if (const auto* yarn = std::get_if<YarnScaling>(&config.scaling)) {
@@ -151,7 +158,7 @@ inline void write_rope(nlohmann::json& json, const RotaryConfig& config, Index l
   }
   if (const auto* by = std::get_if<LongScaling>(&config.scaling)) {
     ensure(by->longest == longest, "pretrained", "LongRoPE up to ", by->longest,
-            " tokens can only be saved with that as the longest, not ", longest);
+           " tokens can only be saved with that as the longest, not ", longest);
     rope = {{"rope_type", "longrope"}, {"short_factor", by->short_factors}, {"long_factor", by->long_factors}};
     if (by->attention_factor) rope["attention_factor"] = *by->attention_factor;
     json["original_max_position_embeddings"] = by->original;  // where transformers looks for it
@@ -205,8 +212,8 @@ struct LlamaFamily {
                                .rotary = read_rope(file, longest),
                                .tied = file.flag("tie_word_embeddings", false)};
     if (mistral)
-      config.block.window =
-          file.mentions("sliding_window") ? file.integer("sliding_window", 1, most_tokens, 0) : 4096;  // as transformers does
+      config.block.window = file.mentions("sliding_window") ? file.integer("sliding_window", 1, most_tokens, 0)
+                                                            : 4096;  // as transformers does
     if (qwen2 || QwenThree) config.vary = windows(file, layers);
     return {config, read_facts(file, longest)};
   }
@@ -216,8 +223,10 @@ struct LlamaFamily {
     const auto& blocks = model.decoder.blocks;
     ensure(!blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
     ensure(facts.longest > 0, "pretrained", "facts.longest must say for how many tokens the model is made");
-    const BlockConfig block = block_of(blocks[0].attention, blocks[0].attention_residual.norm, blocks[0].feed_forward.up);
-    const bool windows = std::any_of(blocks.begin(), blocks.end(), [](const auto& b) { return b.attention.window > 0; });
+    const BlockConfig block =
+        block_of(blocks[0].attention, blocks[0].attention_residual.norm, blocks[0].feed_forward.up);
+    const bool windows =
+        std::any_of(blocks.begin(), blocks.end(), [](const auto& b) { return b.attention.window > 0; });
     const bool qwen2 = block.attention_bias && !*block.output_bias, mistral = windows && !qwen2;
     nlohmann::json json = QwenThree ? write_common<T>("qwen3", "Qwen3ForCausalLM", facts)
                           : qwen2   ? write_common<T>("qwen2", "Qwen2ForCausalLM", facts)
@@ -254,7 +263,8 @@ struct LlamaFamily {
   static std::function<Index(Index)> permute(const Model<T>& model, const std::string& path) {
     if (model.position.config.layout == RotaryLayout::halves) return nullptr;
     ensure(!QwenThree, "pretrained", "interleaved rotary positions cannot be saved in this format");
-    if (path.find(".attention.query.") == std::string::npos && path.find(".attention.key.") == std::string::npos) return nullptr;
+    if (path.find(".attention.query.") == std::string::npos && path.find(".attention.key.") == std::string::npos)
+      return nullptr;
     return [width = model.position.config.width](Index row) {
       const Index within = row % width, half = width / 2;
       return row - within + (within < half ? 2 * within : 2 * (within - half) + 1);
@@ -265,16 +275,19 @@ struct LlamaFamily {
   /// Which layers have a window: those that layer_types names, or all from max_window_layers on.
   static std::function<BlockConfig(Index, BlockConfig)> windows(ConfigFile& file, Index layers) {
     const bool used = file.flag("use_sliding_window", false);
-    const Index window = file.integer("sliding_window", 1, most_tokens, 4096), from = file.integer("max_window_layers", 0, most_tokens, 28);
+    const Index window = file.integer("sliding_window", 1, most_tokens, 4096),
+                from = file.integer("max_window_layers", 0, most_tokens, 28);
     if (used && file.mentions("sliding_window") && !file.has("sliding_window"))
       file.refuse("sliding_window", "is null, but use_sliding_window is true");
     std::vector<bool> which;
     if (file.has("layer_types")) {
       for (const std::string& type : file.texts("layer_types")) {
         if (type != "full_attention" && type != "sliding_attention")
-          file.refuse("layer_types", "contains ", in_quotes(type), ", but only full_attention and sliding_attention are supported");
+          file.refuse("layer_types", "contains ", in_quotes(type),
+                      ", but only full_attention and sliding_attention are supported");
         which.push_back(type == "sliding_attention");
-        if (which.back() && !used) file.refuse("layer_types", "contains sliding_attention, but use_sliding_window is false");
+        if (which.back() && !used)
+          file.refuse("layer_types", "contains sliding_attention, but use_sliding_window is false");
       }
       if (static_cast<Index>(which.size()) != layers)
         file.refuse("layer_types", "has ", which.size(), " entries, but there are ", layers, " layers");

@@ -1,7 +1,7 @@
-// Checkpoints of llama2.c (github.com/karpathy/llama2.c), version 0: seven little-endian 32-bit integers (width, hidden width, layers,
-// heads, key-value heads, vocabulary, longest), then F32, each matrix for all layers: embedding, attention norms, Wq, Wk, Wv, Wo,
-// feed-forward norms, W1, W2, W3, final norm, two tables of rotary positions that are not needed. A negative vocabulary says that
-// an output projection follows.
+// Checkpoints of llama2.c (github.com/karpathy/llama2.c), version 0: seven little-endian 32-bit integers (width, hidden
+// width, layers, heads, key-value heads, vocabulary, longest), then F32, each matrix for all layers: embedding,
+// attention norms, Wq, Wk, Wv, Wo, feed-forward norms, W1, W2, W3, final norm, two tables of rotary positions that are
+// not needed. A negative vocabulary says that an output projection follows.
 #pragma once
 
 #include <algorithm>
@@ -41,8 +41,8 @@ class Llama2cFile {
   /// Counts layers × rows × width numbers, all positive, as part of the file.
   void expect(const char* what, Index layers, Index rows, Index width) {
     // Each is below 2³¹: the product of two does not overflow.
-    validate(rows <= left_ / width && layers <= left_ / (rows * width), "is too short for ", what, " of ", layers, " × (", rows, ", ", width,
-          ") numbers");
+    validate(rows <= left_ / width && layers <= left_ / (rows * width), "is too short for ", what, " of ", layers,
+             " × (", rows, ", ", width, ") numbers");
     left_ -= layers * rows * width;
   }
   Index left() const { return left_; }
@@ -74,21 +74,23 @@ class Llama2cFile {
 
 }  // namespace detail
 
-/// Rotary pairs are interleaved. Sequences begin with token 1; another 1, or 2, ends them. Throws if the file's length is not
-/// exactly what its header says, before anything of that size is allocated.
+/// Rotary pairs are interleaved. Sequences begin with token 1; another 1, or 2, ends them. Throws if the file's length
+/// is not exactly what its header says, before anything of that size is allocated.
 template <Real T = float>
 Pretrained<Llama<T>> load_llama2c(std::istream& stream, const std::string& name = "stream") {
   detail::Llama2cFile file(stream, name);
-  const char* const names[] = {"width",      "hidden width", "number of layers", "number of heads", "number of key-value heads",
-                               "vocabulary", "longest"};
+  const char* const names[] = {
+      "width",      "hidden width", "number of layers", "number of heads", "number of key-value heads",
+      "vocabulary", "longest"};
   for (int i = 0; i < 7; ++i)
-    file.validate(file.header(i) > 0 || (i == 5 && file.header(i) < 0), names[i], " ", file.header(i), " is invalid: must be above 0");
-  const Index width = file.header(0), hidden = file.header(1), layers = file.header(2), heads = file.header(3), key_heads = file.header(4),
-              longest = file.header(6);
+    file.validate(file.header(i) > 0 || (i == 5 && file.header(i) < 0), names[i], " ", file.header(i),
+                  " is invalid: must be above 0");
+  const Index width = file.header(0), hidden = file.header(1), layers = file.header(2), heads = file.header(3),
+              key_heads = file.header(4), longest = file.header(6);
   const bool tied = file.header(5) > 0;
   const Index vocabulary = tied ? file.header(5) : -file.header(5);
-  file.validate(width % heads == 0 && width / heads % 2 == 0 && heads % key_heads == 0, heads, " heads with ", key_heads,
-             " key-value heads do not fit width ", width);
+  file.validate(width % heads == 0 && width / heads % 2 == 0 && heads % key_heads == 0, heads, " heads with ",
+                key_heads, " key-value heads do not fit width ", width);
   const Index head = width / heads, keys = key_heads * head;
   file.expect("the embedding", 1, vocabulary, width);
   file.expect("the norms", layers, 2, width);

@@ -1,5 +1,5 @@
-// Which of their tensors is which of ours: one plain table of names for each family, and what is done with it: matching, reading
-// and writing.
+// Which of their tensors is which of ours: one plain table of names for each family, and what is done with it:
+// matching, reading and writing.
 #pragma once
 
 #include <algorithm>
@@ -23,13 +23,13 @@
 
 namespace eigenformer::detail {
 
-/// Where one of our tensors is to be found. Names are those of a module, without ".weight" and ".bias", or of a tensor; '*' is
-/// the number of the layer. A name of theirs that begins with '/' stands outside of the prefix.
+/// Where one of our tensors is to be found. Names are those of a module, without ".weight" and ".bias", or of a tensor;
+/// '*' is the number of the layer. A name of theirs that begins with '/' stands outside of the prefix.
 struct NameRow {
   std::string_view ours, theirs;
-  Index part = 0, parts = 1;        ///< ours is one of several of equal size that follow each other along theirs' output
-  bool transposed = false;          ///< their matrix is (In, Out)
-  bool row = false;                 ///< theirs has a leading axis of 1
+  Index part = 0, parts = 1;  ///< ours is one of several of equal size that follow each other along theirs' output
+  bool transposed = false;    ///< their matrix is (In, Out)
+  bool row = false;           ///< theirs has a leading axis of 1
   std::string_view copies[3] = {};  ///< further modules under which files may repeat a tied tensor, or have it alone
 };
 
@@ -105,7 +105,8 @@ class Translation {
     return {{}, {}, nullptr};
   }
   std::string full(std::string_view name, std::string_view layer = "*") const {
-    return name.starts_with('/') ? replace_star(name.substr(1), layer) : concatenate(prefix_, replace_star(name, layer));
+    return name.starts_with('/') ? replace_star(name.substr(1), layer)
+                                 : concatenate(prefix_, replace_star(name, layer));
   }
 
  private:
@@ -125,8 +126,8 @@ std::vector<Index> stored_shape(const Slot<T>& slot, const NameRow& row) {
 
 /// Says for every slot where it is, or throws one Error with everything that does not fit (ten of each kind).
 template <class T>
-std::vector<Source> match(const std::vector<Slot<T>>& all_slots, const Naming& naming, const TensorList& list, const std::string& file,
-                          bool allow_extra) {
+std::vector<Source> match(const std::vector<Slot<T>>& all_slots, const Naming& naming, const TensorList& list,
+                          const std::string& file, bool allow_extra) {
   constexpr Index most_told = 10;
   std::string problems;
   std::map<std::string, Index> counts;
@@ -148,8 +149,10 @@ std::vector<Source> match(const std::vector<Slot<T>>& all_slots, const Naming& n
     for (const std::string& copy : source.copies)
       if (!own.contains(copy)) names.push_back(copy);
     if (naming.old_norms)
-      for (const auto& [now, once] : {std::pair{".LayerNorm.weight", ".LayerNorm.gamma"}, std::pair{".LayerNorm.bias", ".LayerNorm.beta"}})
-        if (source.tensor.ends_with(now)) names.push_back(source.tensor.substr(0, source.tensor.size() - std::strlen(now)) + once);
+      for (const auto& [now, once] :
+           {std::pair{".LayerNorm.weight", ".LayerNorm.gamma"}, std::pair{".LayerNorm.bias", ".LayerNorm.beta"}})
+        if (source.tensor.ends_with(now))
+          names.push_back(source.tensor.substr(0, source.tensor.size() - std::strlen(now)) + once);
     const std::vector<Index> shape = stored_shape(all_slots[i], *source.row);
     std::erase_if(names, [&](const std::string& name) { return !list.find(name); });
     if (names.empty() && !used.contains(source.tensor)) problem("missing: ", source.tensor, " ", shape_text(shape));
@@ -158,8 +161,10 @@ std::vector<Source> match(const std::vector<Slot<T>>& all_slots, const Naming& n
       const bool first_time = used.insert(name).second || name == source.tensor;
       const StoredTensor& stored = *list.find(name);
       if (!first_time || (name == source.tensor && source.row->part > 0)) continue;
-      if (stored.shape != shape) problem("shape: ", name, " is ", shape_text(stored.shape), ", not ", shape_text(shape));
-      if (!readable<float>(stored.dtype)) problem("dtype: ", name, " is ", stored.dtype, ", which cannot be read as numbers");
+      if (stored.shape != shape)
+        problem("shape: ", name, " is ", shape_text(stored.shape), ", not ", shape_text(shape));
+      if (!readable<float>(stored.dtype))
+        problem("dtype: ", name, " is ", stored.dtype, ", which cannot be read as numbers");
     }
     if (names.empty()) continue;
     source.tensor = names[0];
@@ -168,8 +173,10 @@ std::vector<Source> match(const std::vector<Slot<T>>& all_slots, const Naming& n
   for (const auto& [name, stored] : list.tensors()) {
     const auto fits = [&, &n = name](std::string_view pattern) { return matches(pattern, n); };
     const bool zero = std::any_of(naming.zero.begin(), naming.zero.end(), fits);
-    if (zero && !readable<float>(stored.dtype)) problem("dtype: ", name, " is ", stored.dtype, ", which cannot be read as numbers");
-    if (!allow_extra && !used.contains(name) && !zero && std::none_of(naming.skipped.begin(), naming.skipped.end(), fits))
+    if (zero && !readable<float>(stored.dtype))
+      problem("dtype: ", name, " is ", stored.dtype, ", which cannot be read as numbers");
+    if (!allow_extra && !used.contains(name) && !zero &&
+        std::none_of(naming.skipped.begin(), naming.skipped.end(), fits))
       problem("extra: ", name, " ", shape_text(stored.shape));
   }
   for (const auto& [kind, count] : counts)
@@ -180,7 +187,8 @@ std::vector<Source> match(const std::vector<Slot<T>>& all_slots, const Naming& n
 
 /// Reads every slot from where it was found, each of their tensors once; then compares copies, and what must be zero.
 template <class T>
-void read_slots(CheckpointFiles& files, const std::vector<Slot<T>>& all_slots, const std::vector<Source>& sources, const Naming& naming) {
+void read_slots(CheckpointFiles& files, const std::vector<Slot<T>>& all_slots, const std::vector<Source>& sources,
+                const Naming& naming) {
   std::map<std::string, std::vector<std::size_t>> readers;  // of a fused tensor there are several
   for (std::size_t i = 0; i < all_slots.size(); ++i) readers[sources[i].tensor].push_back(i);
   for (const auto& [tensor, which] : readers) {
@@ -192,36 +200,42 @@ void read_slots(CheckpointFiles& files, const std::vector<Slot<T>>& all_slots, c
       else files.read(tensor, View<T, 2>(only.data, Shape{only.shape[0], only.shape[1]}));
       continue;
     }
-    files.read_rows<T>(tensor, transposed ? only.width() : row.parts * only.rows(), [&, &which = which](Index first, ConstView<T, 2> lot) {
-      for (const std::size_t i : which) {
-        const View<T, 2> to(all_slots[i].data, Shape{all_slots[i].rows(), all_slots[i].width()});
-        const Index begin = sources[i].row->part * to.extent(0);
-        if (transposed) {
-          for (Index o = 0; o < to.extent(0); ++o)
-            for (Index n = 0; n < lot.extent(0); ++n) to(o, first + n) = lot(n, begin + o);
-        } else {
-          for (Index n = (std::max)(first, begin); n < (std::min)(first + lot.extent(0), begin + to.extent(0)); ++n)
-            std::copy_n(lot.row(n - first), to.width(), to.row(n - begin));
-        }
-      }
-    });
+    files.read_rows<T>(tensor, transposed ? only.width() : row.parts * only.rows(),
+                       [&, &which = which](Index first, ConstView<T, 2> lot) {
+                         for (const std::size_t i : which) {
+                           const View<T, 2> to(all_slots[i].data, Shape{all_slots[i].rows(), all_slots[i].width()});
+                           const Index begin = sources[i].row->part * to.extent(0);
+                           if (transposed) {
+                             for (Index o = 0; o < to.extent(0); ++o)
+                               for (Index n = 0; n < lot.extent(0); ++n) to(o, first + n) = lot(n, begin + o);
+                           } else {
+                             for (Index n = (std::max)(first, begin);
+                                  n < (std::min)(first + lot.extent(0), begin + to.extent(0)); ++n)
+                               std::copy_n(lot.row(n - first), to.width(), to.row(n - begin));
+                           }
+                         }
+                       });
   }
   for (std::size_t i = 0; i < all_slots.size(); ++i)
     for (const std::string& copy : sources[i].copies)
       files.read_rows<T>(copy, all_slots[i].rows(), [&](Index first, ConstView<T, 2> lot) {
-        ensure(std::memcmp(lot.data(), all_slots[i].data + first * all_slots[i].width(), static_cast<std::size_t>(lot.size()) * sizeof(T)) == 0,
-                "pretrained", files.name(), ": contradiction: ", sources[i].tensor, " and ", copy, " are one tensor, but differ");
+        ensure(std::memcmp(lot.data(), all_slots[i].data + first * all_slots[i].width(),
+                           static_cast<std::size_t>(lot.size()) * sizeof(T)) == 0,
+               "pretrained", files.name(), ": contradiction: ", sources[i].tensor, " and ", copy,
+               " are one tensor, but differ");
       });
   for (const auto& [name, stored] : files.tensors().tensors())
     for (const std::string_view pattern : naming.zero)
       if (matches(pattern, name))
         files.read_rows<T>(name, 1, [&, &n = name](Index, ConstView<T, 2> values) {
-          ensure(std::all_of(values.data(), values.data() + values.size(), [](T value) { return value == 0; }), "pretrained", files.name(),
-                  ": ", tensor_text(n), " is not all zero, and the model has no such tensor");
+          ensure(std::all_of(values.data(), values.data() + values.size(), [](T value) { return value == 0; }),
+                 "pretrained", files.name(), ": ", tensor_text(n),
+                 " is not all zero, and the model has no such tensor");
         });
 }
 
-/// Their tensors, made of ours: views where they are the same, new tensors where they are fused, transposed or permuted.
+/// Their tensors, made of ours: views where they are the same, new tensors where they are fused, transposed or
+/// permuted.
 template <class T>
 class StoredParts {
  public:

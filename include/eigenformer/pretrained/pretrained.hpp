@@ -1,4 +1,5 @@
-// What every family of checkpoints has in common: what is loaded, options, keys that change nothing, and numbers of models.
+// What every family of checkpoints has in common: what is loaded, options, keys that change nothing, and numbers of
+// models.
 #pragma once
 
 #include <charconv>
@@ -144,9 +145,12 @@ inline constexpr Index most_tokens = (std::numeric_limits<Id>::max)();
 
 template <class T>
 nlohmann::json write_common(std::string_view type, std::string_view architecture, const PretrainedFacts& facts) {
-  nlohmann::json json{{"model_type", type}, {"architectures", {architecture}}, {"torch_dtype", sizeof(T) == 4 ? "float32" : "float64"}};
+  nlohmann::json json{
+      {"model_type", type}, {"architectures", {architecture}}, {"torch_dtype", sizeof(T) == 4 ? "float32" : "float64"}};
   // Null, where transformers would otherwise put the ids of another vocabulary.
-  const auto id = [&](const char* key, const std::optional<Id>& value) { json[key] = value ? nlohmann::json(*value) : nlohmann::json(); };
+  const auto id = [&](const char* key, const std::optional<Id>& value) {
+    json[key] = value ? nlohmann::json(*value) : nlohmann::json();
+  };
   id("bos_token_id", facts.begin);
   id("pad_token_id", facts.pad);
   if (facts.decoder_begin) json["decoder_start_token_id"] = *facts.decoder_begin;
@@ -181,7 +185,8 @@ BlockConfig block_of(const auto& attention, const auto& norm, const auto& up) {
   return config;
 }
 
-// Everything besides weights and dropout that a model's outputs depend on, to compare what was saved with what will be loaded.
+// Everything besides weights and dropout that a model's outputs depend on, to compare what was saved with what will be
+// loaded.
 
 void add_numbers_of(std::vector<double>& to, const auto& part);
 
@@ -204,14 +209,16 @@ void add_numbers_of(std::vector<double>& to, const auto& part) {
     if (const auto* by = std::get_if<DynamicNtkScaling>(&part.config.scaling)) add(by->original), add(by->factor);
     if (const auto* by = std::get_if<LongScaling>(&part.config.scaling)) add(by->original);
   }
-  if constexpr (requires { part.layout.inclusive; }) add(part.base), add(part.layout.halves), add(part.layout.inclusive);
+  if constexpr (requires { part.layout.inclusive; })
+    add(part.base), add(part.layout.halves), add(part.layout.inclusive);
   if constexpr (requires { part.buckets.furthest; }) add(part.buckets.count), add(part.buckets.furthest);
   if constexpr (requires { part.head_width; }) add(part.head_width);
   if constexpr (requires { part.scale; }) add(part.scale);
   if constexpr (requires { part.window; }) add(part.window);
   if constexpr (requires { part.epsilon; }) add(part.epsilon);
   if constexpr (requires { part.norm.epsilon; }) add(part.norm.epsilon);
-  if constexpr (requires { part.heads.query_norm; }) add_numbers(to, part.heads.query_norm), add_numbers(to, part.heads.key_norm);
+  if constexpr (requires { part.heads.query_norm; })
+    add_numbers(to, part.heads.query_norm), add_numbers(to, part.heads.key_norm);
   if constexpr (requires { part.blocks; }) {
     for (const auto& block : part.blocks) {
       if constexpr (requires { block.cross_attention; }) {

@@ -24,16 +24,27 @@ struct PretrainedSaveOptions {
 
 namespace detail {
 
-inline constexpr std::string_view tokenizer_files[] = {
-    "tokenizer.json",      "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-    "vocab.json",          "merges.txt",            "vocab.txt",               "tokenizer.model",
-    "spiece.model",        "source.spm",            "target.spm",              "sentencepiece.bpe.model",
-    "target_vocab.json",   "tokenizer.bin",         "chat_template.jinja",     "chat_template.json"};
+inline constexpr std::string_view tokenizer_files[] = {"tokenizer.json",
+                                                       "tokenizer_config.json",
+                                                       "special_tokens_map.json",
+                                                       "added_tokens.json",
+                                                       "vocab.json",
+                                                       "merges.txt",
+                                                       "vocab.txt",
+                                                       "tokenizer.model",
+                                                       "spiece.model",
+                                                       "source.spm",
+                                                       "target.spm",
+                                                       "sentencepiece.bpe.model",
+                                                       "target_vocab.json",
+                                                       "tokenizer.bin",
+                                                       "chat_template.jinja",
+                                                       "chat_template.json"};
 /// What other programs may load in the place of model.safetensors, or on top of it, or how they take its weights.
 inline constexpr std::string_view foreign_files[] = {
-    "model.*.safetensors",     "pytorch_model*.bin",   "pytorch_model*.bin.index.json", "tf_model*.h5",
-    "tf_model*.h5.index.json", "flax_model*.msgpack",  "adapter_config.json",           "adapter_model.*",
-    "consolidated*.safetensors", "consolidated*.pth",  "quantize_config.json",          "quant_config.json",
+    "model.*.safetensors",       "pytorch_model*.bin",  "pytorch_model*.bin.index.json", "tf_model*.h5",
+    "tf_model*.h5.index.json",   "flax_model*.msgpack", "adapter_config.json",           "adapter_model.*",
+    "consolidated*.safetensors", "consolidated*.pth",   "quantize_config.json",          "quant_config.json",
     "hf_quant_config.json"};
 
 /// Parts of an earlier save: some programs go by the index, or read all that there is.
@@ -93,7 +104,7 @@ class SavedFolder {
       std::error_code error;
       std::filesystem::remove(folder_ / name, error);
       ensure(!error, "pretrained", (folder_ / name).string(),
-              ": is not of this model, and cannot be removed: ", error.message());
+             ": is not of this model, and cannot be removed: ", error.message());
     }
   }
 

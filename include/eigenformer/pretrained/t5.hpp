@@ -51,13 +51,16 @@ inline constexpr auto t5v11_rows = [] {
   std::array<NameRow, std::size(t5_rows)> rows{};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     rows[i] = t5_rows[i];
-    if (rows[i].ours == "encoder.blocks.*.feed_forward.up") rows[i].theirs = "encoder.block.*.layer.1.DenseReluDense.wi_1";
-    if (rows[i].ours == "decoder.blocks.*.feed_forward.up") rows[i].theirs = "decoder.block.*.layer.2.DenseReluDense.wi_1";
+    if (rows[i].ours == "encoder.blocks.*.feed_forward.up")
+      rows[i].theirs = "encoder.block.*.layer.1.DenseReluDense.wi_1";
+    if (rows[i].ours == "decoder.blocks.*.feed_forward.up")
+      rows[i].theirs = "decoder.block.*.layer.2.DenseReluDense.wi_1";
   }
   return rows;
 }();
 /// In the first checkpoints, never used.
-inline constexpr std::string_view t5_skipped[] = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
+inline constexpr std::string_view t5_skipped[] = {
+    "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
 
 template <bool Gated>
 struct T5Family {
@@ -66,7 +69,9 @@ struct T5Family {
   static constexpr std::string_view types[] = {"t5", "mt5"};
   static bool claims(ConfigFile& file) { return file.text("feed_forward_proj", "relu").starts_with("gated") == Gated; }
   static constexpr Naming naming{
-      .prefix = "", .rows = Gated ? std::span<const NameRow>(t5v11_rows) : std::span<const NameRow>(t5_rows), .skipped = t5_skipped};
+      .prefix = "",
+      .rows = Gated ? std::span<const NameRow>(t5v11_rows) : std::span<const NameRow>(t5_rows),
+      .skipped = t5_skipped};
 
   static Described<EncoderDecoderConfig> read(ConfigFile& file, const TensorList& tensors) {
     read_common(file, true);
@@ -94,7 +99,7 @@ struct T5Family {
   static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
     nlohmann::json json = write_common<T>(types[0], "T5ForConditionalGeneration", facts);
     ensure(!model.encoder.blocks.empty() && !model.decoder.blocks.empty(), "pretrained",
-            "a model without layers cannot be saved in this format");
+           "a model without layers cannot be saved in this format");
     const auto& first = model.encoder.blocks[0];
     const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
     json.update({{"is_encoder_decoder", true},

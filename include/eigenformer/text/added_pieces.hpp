@@ -18,9 +18,9 @@ namespace eigenformer {
 /// Found in a text as it is spelled, whatever stands beside it.
 struct AddedPiece {
   std::string text;
-  std::optional<Id> id{};                          ///< none, or another's: the vocabulary's, or else the next after all others
-  bool special = false;                            ///< stands for no text
-  bool normalized = false;                         ///< looked for in the normalized text, after the others
+  std::optional<Id> id{};   ///< none, or another's: the vocabulary's, or else the next after all others
+  bool special = false;     ///< stands for no text
+  bool normalized = false;  ///< looked for in the normalized text, after the others
   bool strips_left = false, strips_right = false;  ///< takes the white space beside it along
 };
 
@@ -47,8 +47,8 @@ class AddedPieces {
     std::size_t done = 0;
     for (std::size_t at = 0; at < text.size();) {
       const auto& pieces = by_first_byte_[static_cast<unsigned char>(text[at])];
-      const auto here =
-          std::find_if(pieces.begin(), pieces.end(), [&](const Found& f) { return text.substr(at).starts_with(f.piece.text); });
+      const auto here = std::find_if(pieces.begin(), pieces.end(),
+                                     [&](const Found& f) { return text.substr(at).starts_with(f.piece.text); });
       if (here == pieces.end()) {
         ++at;
         continue;

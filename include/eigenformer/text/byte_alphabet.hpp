@@ -1,6 +1,6 @@
-// GPT-2's alphabet (https://github.com/openai/gpt-2/blob/master/src/encoder.py): a visible character for each byte, so that any bytes
-// are a word without spaces. Bytes that are visible in Latin-1 are themselves, the others U+0100, U+0101, … in their order:
-// a space is Ġ, a newline Ċ.
+// GPT-2's alphabet (https://github.com/openai/gpt-2/blob/master/src/encoder.py): a visible character for each byte, so
+// that any bytes are a word without spaces. Bytes that are visible in Latin-1 are themselves, the others U+0100,
+// U+0101, … in their order: a space is Ġ, a newline Ċ.
 #pragma once
 
 #include <array>

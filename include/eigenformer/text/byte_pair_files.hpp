@@ -46,7 +46,8 @@ struct BytePairFiles {
 };
 
 inline void read_vocabulary(const JsonValue& vocabulary, BytePairFiles& files) {
-  vocabulary.each([&](const std::string& piece, const JsonValue& id) { files.vocabulary.emplace_back(piece, id.id()); });
+  vocabulary.each(
+      [&](const std::string& piece, const JsonValue& id) { files.vocabulary.emplace_back(piece, id.id()); });
 }
 
 /// "a b", as in both files.
@@ -82,7 +83,8 @@ inline void add_words(BytePairWords words, bool space_first, BytePairFiles& file
   add_byte_level(space_first, !qwen, files);
 }
 
-inline BytePairFiles read_vocabulary_and_merges(const std::filesystem::path& vocabulary, const std::filesystem::path& merges) {
+inline BytePairFiles read_vocabulary_and_merges(const std::filesystem::path& vocabulary,
+                                                const std::filesystem::path& merges) {
   BytePairFiles files;
   read_vocabulary(JsonFile(vocabulary).value(), files);
 
@@ -93,8 +95,9 @@ inline BytePairFiles read_vocabulary_and_merges(const std::filesystem::path& voc
     std::string_view line = std::string_view(text).substr(from, to - from);
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (++number == 1 && line.starts_with("#version")) continue;
-    ensure(find_broken_utf8(line) == std::string_view::npos && split_merge(line, files.merges.emplace_back()), "tokenizer",
-            merges.string(), ": line ", number, " is ", shown(line), ", not two pieces with a space between them");
+    ensure(find_broken_utf8(line) == std::string_view::npos && split_merge(line, files.merges.emplace_back()),
+           "tokenizer", merges.string(), ": line ", number, " is ", shown(line),
+           ", not two pieces with a space between them");
   }
   return files;
 }
@@ -104,8 +107,10 @@ class TokenizerJson {
   explicit TokenizerJson(const std::filesystem::path& path) : json_(path), file_(json_.value()) {}
 
   BytePairFiles read() {
-    // transformers sets truncation and padding anew for each call: what the file says of them has no effect there either.
-    file_.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model"});
+    // transformers sets truncation and padding anew for each call: what the file says of them has no effect there
+    // either.
+    file_.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
+                "decoder", "model"});
     read_model(file_["model"]);
     read_added_pieces(file_, files_.added);
     if (!file_["normalizer"].null()) read_normalizer(file_["normalizer"]);
@@ -123,8 +128,9 @@ class TokenizerJson {
   void read_model(const JsonValue& model) {
     const JsonValue type = model["type"];
     type.validate(type.is_text() && type.text() == "BPE", "only BPE is understood");
-    model.only({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
-                "ignore_merges", "vocab", "merges"});  // an unknown piece, fused or not, is never needed: all bytes are known, or an Error
+    model.only({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+                "byte_fallback", "ignore_merges", "vocab",
+                "merges"});  // an unknown piece, fused or not, is never needed: all bytes are known, or an Error
     model["dropout"].validate(model["dropout"].null(), "the result must not be random");
     for (const char* const affix : {"continuing_subword_prefix", "end_of_word_suffix"})
       model[affix].validate(model[affix].null() || model[affix].text().empty(), "it must be empty");
@@ -170,7 +176,8 @@ class TokenizerJson {
       words["type"].validate(type == "Split", "only Sequence, Split, Digits and ByteLevel are understood");
       words.only({"type", "pattern", "behavior", "invert"});
       words["behavior"].validate(words["behavior"].text() == "Isolated", "only Isolated is understood");
-      words["invert"].validate(!words["invert"].truth(), "it must be false");  // which changes nothing if what is found stands alone
+      words["invert"].validate(!words["invert"].truth(),
+                               "it must be false");  // which changes nothing if what is found stands alone
       words["pattern"].only({"Regex"});
       const JsonValue pattern = words["pattern"]["Regex"];
       add_split(pattern.text(), pattern, files_);

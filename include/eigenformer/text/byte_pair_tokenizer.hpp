@@ -1,6 +1,6 @@
-// Byte-level byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019): text is cut into words, the bytes of a word are merged
-// into longer and longer pieces, those first that were merged first in training. GPT-2's files, and the tokenizer.json
-// of its kind (GPT-2, RoBERTa, LLaMA 3, Qwen). Needs ICU and nlohmann/json.
+// Byte-level byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019): text is cut into words, the bytes of a
+// word are merged into longer and longer pieces, those first that were merged first in training. GPT-2's files, and the
+// tokenizer.json of its kind (GPT-2, RoBERTa, LLaMA 3, Qwen). Needs ICU and nlohmann/json.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +33,9 @@ namespace eigenformer {
 struct BytePairConfig {
   std::optional<std::string> begin{}, end{};  ///< the pieces that mark the begin and the end of a text
   bool add_begin = false, add_end = false;    ///< encode() puts them around a text
-  std::vector<std::string> special{};         ///< pieces of the vocabulary that stand for no text and are found before all others
-  std::vector<AddedPiece> added{};            ///< pieces that the vocabulary may lack; the ids of those that it has are its own
+  std::vector<std::string>
+      special{};                    ///< pieces of the vocabulary that stand for no text and are found before all others
+  std::vector<AddedPiece> added{};  ///< pieces that the vocabulary may lack; the ids of those that it has are its own
   // For vocab.json with merges.txt, which do not tell:
   BytePairWords words = BytePairWords::gpt2;
   bool prefix_space = false;  ///< a text begins with a space, or gets one
@@ -49,12 +50,13 @@ class BytePairTokenizer : public Tokenizer {
   }
 
   /// From vocab.json and merges.txt.
-  BytePairTokenizer(const std::filesystem::path& vocabulary, const std::filesystem::path& merges, const BytePairConfig& config = {})
+  BytePairTokenizer(const std::filesystem::path& vocabulary, const std::filesystem::path& merges,
+                    const BytePairConfig& config = {})
       : BytePairTokenizer(detail::read_vocabulary_and_merges(vocabulary, merges), vocabulary, merges, config) {}
 
   /// The same, of files that have been read.
-  BytePairTokenizer(detail::BytePairFiles files, const std::filesystem::path& vocabulary, const std::filesystem::path& merges,
-                    const BytePairConfig& config) {
+  BytePairTokenizer(detail::BytePairFiles files, const std::filesystem::path& vocabulary,
+                    const std::filesystem::path& merges, const BytePairConfig& config) {
     detail::add_words(config.words, config.prefix_space, files);
     take(std::move(files), vocabulary.string(), merges.string(), config);
   }
@@ -67,7 +69,8 @@ class BytePairTokenizer : public Tokenizer {
     const auto push = [&](Id id) { ids.push_back(id); };
     verbatim_.each_part(text, push, [&](std::string_view part) {
       const std::string composed = composes_ ? detail::compose(part) : std::string();
-      normalized_.each_part(composes_ ? composed : part, push, [&](std::string_view words) { encode_words(words, 0, ids); });
+      normalized_.each_part(composes_ ? composed : part, push,
+                            [&](std::string_view words) { encode_words(words, 0, ids); });
     });
     ids.insert(ids.end(), back_.begin(), back_.end());
     return ids;
@@ -95,13 +98,17 @@ class BytePairTokenizer : public Tokenizer {
     return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
   }
 
-  void take(detail::BytePairFiles files, const std::string& vocabulary, const std::string& merges, const BytePairConfig& config) {
-    const auto validate = [](bool holds, const std::string& file, const auto&... parts) { ensure(holds, "tokenizer", file, ": ", parts...); };
+  void take(detail::BytePairFiles files, const std::string& vocabulary, const std::string& merges,
+            const BytePairConfig& config) {
+    const auto validate = [](bool holds, const std::string& file, const auto&... parts) {
+      ensure(holds, "tokenizer", file, ": ", parts...);
+    };
     const auto add = [&](detail::IdsByText& ids, const std::string& piece, Id id, std::string bytes) {
       if (!ids.emplace(piece, id).second) return;
-      validate(id < (std::numeric_limits<Id>::max)(), vocabulary, "the piece ", detail::shown(piece), " has the id ", id);
-      validate(pieces_.emplace(id, std::move(bytes)).second, vocabulary, "two pieces have the id ", id, ", one of them ",
-            detail::shown(piece));
+      validate(id < (std::numeric_limits<Id>::max)(), vocabulary, "the piece ", detail::shown(piece), " has the id ",
+               id);
+      validate(pieces_.emplace(id, std::move(bytes)).second, vocabulary, "two pieces have the id ", id,
+               ", one of them ", detail::shown(piece));
       size_ = (std::max)(size_, id + 1);
     };
     ids_.reserve(files.vocabulary.size());
@@ -109,14 +116,15 @@ class BytePairTokenizer : public Tokenizer {
     validate(!files.vocabulary.empty(), vocabulary, "the vocabulary is empty");
     for (const auto& [piece, id] : files.vocabulary) add(ids_, piece, id, from_byte_characters(piece).value_or(piece));
     for (std::size_t byte = 0; byte < 256; ++byte)
-      bytes_[byte] = find(to_byte_characters(std::string(1, static_cast<char>(static_cast<unsigned char>(byte))))).value_or(-1);
+      bytes_[byte] =
+          find(to_byte_characters(std::string(1, static_cast<char>(static_cast<unsigned char>(byte))))).value_or(-1);
 
     std::uint32_t rank = 0;
     for (const auto& [left, right] : files.merges) {
       const std::optional<Id> parts[] = {find(left), find(right), find(left + right)};
-      validate(!left.empty() && !right.empty() && parts[0] && parts[1] && parts[2], merges, "merge ", rank, " joins ", detail::shown(left),
-            " and ", detail::shown(right), ", but ", parts[0] ? parts[1] ? "the result" : "the second" : "the first",
-            " is no piece of the vocabulary");
+      validate(!left.empty() && !right.empty() && parts[0] && parts[1] && parts[2], merges, "merge ", rank, " joins ",
+               detail::shown(left), " and ", detail::shown(right), ", but ",
+               parts[0] ? parts[1] ? "the result" : "the second" : "the first", " is no piece of the vocabulary");
       ranks_[pair(*parts[0], *parts[1])] = {rank++, *parts[2]};
     }
 
@@ -146,7 +154,8 @@ class BytePairTokenizer : public Tokenizer {
       add_found({.text = piece, .id = known(piece, "special"), .special = true});
     }
     for (const auto* const marks : {&files.front, &files.back})
-      for (const Id id : *marks) validate(pieces_.contains(id), vocabulary, "the post_processor puts id ", id, ", which is in no vocabulary");
+      for (const Id id : *marks)
+        validate(pieces_.contains(id), vocabulary, "the post_processor puts id ", id, ", which is in no vocabulary");
 
     if (files.front.size() == 1) begin_ = files.front[0];
     if (files.back.size() == 1) end_ = files.back[0];
@@ -156,8 +165,10 @@ class BytePairTokenizer : public Tokenizer {
     };
     take_mark(config.begin, "begin", begin_);
     take_mark(config.end, "end", end_);
-    if (config.add_begin && files.front.empty()) validate(begin_.has_value(), vocabulary, "no piece marks the begin"), files.front = {*begin_};
-    if (config.add_end && files.back.empty()) validate(end_.has_value(), vocabulary, "no piece marks the end"), files.back = {*end_};
+    if (config.add_begin && files.front.empty())
+      validate(begin_.has_value(), vocabulary, "no piece marks the begin"), files.front = {*begin_};
+    if (config.add_end && files.back.empty())
+      validate(end_.has_value(), vocabulary, "no piece marks the end"), files.back = {*end_};
     steps_ = std::move(files.steps);
     front_ = std::move(files.front);
     back_ = std::move(files.back);
@@ -176,7 +187,8 @@ class BytePairTokenizer : public Tokenizer {
 
   void encode_word(std::string_view word, std::vector<Id>& ids) const {
     if (whole_words_)
-      if (const auto found = ids_.find(to_byte_characters(word)); found != ids_.end()) return ids.push_back(found->second);
+      if (const auto found = ids_.find(to_byte_characters(word)); found != ids_.end())
+        return ids.push_back(found->second);
     std::vector<Id> pieces;
     for (const char c : word) {
       const auto byte = static_cast<unsigned char>(c);

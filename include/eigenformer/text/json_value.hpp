@@ -19,7 +19,8 @@ namespace eigenformer::detail {
 /// A value within a file, with the way to it for errors.
 class JsonValue {
  public:
-  JsonValue(const nlohmann::json& value, const std::string& file, std::string key) : value_(&value), file_(&file), key_(std::move(key)) {}
+  JsonValue(const nlohmann::json& value, const std::string& file, std::string key)
+      : value_(&value), file_(&file), key_(std::move(key)) {}
 
   /// Null if absent.
   JsonValue operator[](const std::string& key) const {
@@ -43,14 +44,16 @@ class JsonValue {
   }
   bool truth(bool otherwise) const { return null() ? otherwise : truth(); }
   Id id() const {
-    validate(value_->is_number_unsigned() && std::in_range<Id>(value_->get<std::uint64_t>()) && value_->get<Id>() < 0x7fffffff,
-          "it must be a whole number from 0 to 2147483646");
+    validate(value_->is_number_unsigned() && std::in_range<Id>(value_->get<std::uint64_t>()) &&
+                 value_->get<Id>() < 0x7fffffff,
+             "it must be a whole number from 0 to 2147483646");
     return value_->get<Id>();
   }
   std::vector<JsonValue> list() const {
     validate(value_->is_array(), "it must be an array");
     std::vector<JsonValue> result;
-    for (const nlohmann::json& element : *value_) result.push_back({element, *file_, below(std::to_string(result.size()))});
+    for (const nlohmann::json& element : *value_)
+      result.push_back({element, *file_, below(std::to_string(result.size()))});
     return result;
   }
   template <class F>
@@ -91,7 +94,8 @@ class JsonValue {
 };
 
 inline nlohmann::json parse_json(const std::string& text, const std::string& file) {
-  ensure(text.find('\0') == std::string::npos, "tokenizer", file, ": the file contains a NUL byte");  // where the parser would stop
+  ensure(text.find('\0') == std::string::npos, "tokenizer", file,
+         ": the file contains a NUL byte");  // where the parser would stop
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
@@ -104,7 +108,8 @@ inline nlohmann::json parse_json(const std::string& text, const std::string& fil
 /// A whole file.
 class JsonFile {
  public:
-  explicit JsonFile(const std::filesystem::path& path) : name_(path.string()), json_(parse_json(read_whole_file(path), name_)) {}
+  explicit JsonFile(const std::filesystem::path& path)
+      : name_(path.string()), json_(parse_json(read_whole_file(path), name_)) {}
   JsonFile(const JsonFile&) = delete;
   JsonFile& operator=(const JsonFile&) = delete;
 

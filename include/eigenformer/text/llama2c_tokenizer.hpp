@@ -1,6 +1,6 @@
-// Vocabularies of llama2.c (https://github.com/karpathy/llama2.c): the longest piece's length, then for each piece its score, length
-// and bytes, all numbers little-endian and of 32 bits, up to the end of the file. Ids 0, 1 and 2 are unknown, begin and
-// end; 3 to 258 are the bytes, "<0x00>" to "<0xFF>".
+// Vocabularies of llama2.c (https://github.com/karpathy/llama2.c): the longest piece's length, then for each piece its
+// score, length and bytes, all numbers little-endian and of 32 bits, up to the end of the file. Ids 0, 1 and 2 are
+// unknown, begin and end; 3 to 258 are the bytes, "<0x00>" to "<0xFF>".
 #pragma once
 
 #include <bit>
@@ -28,9 +28,12 @@ class Llama2cTokenizer : public Tokenizer {
   explicit Llama2cTokenizer(const std::filesystem::path& path) {
     const std::string file = detail::read_whole_file(path);
     std::size_t at = 0;
-    const auto validate = [&](bool holds, const auto&... parts) { ensure(holds, "tokenizer", path.string(), ": ", parts...); };
+    const auto validate = [&](bool holds, const auto&... parts) {
+      ensure(holds, "tokenizer", path.string(), ": ", parts...);
+    };
     const auto number = [&](const char* what) {
-      validate(file.size() - at >= 4, "the file ends at byte ", file.size(), ", within the ", what, " of piece ", pieces_.size());
+      validate(file.size() - at >= 4, "the file ends at byte ", file.size(), ", within the ", what, " of piece ",
+               pieces_.size());
       std::uint32_t bits = 0;
       for (std::size_t i = 0; i < 4; ++i) bits |= std::uint32_t{static_cast<unsigned char>(file[at + i])} << 8 * i;
       at += 4;
@@ -43,28 +46,33 @@ class Llama2cTokenizer : public Tokenizer {
       const float score = std::bit_cast<float>(number("score"));
       validate(!std::isnan(score), "the score of piece ", index, " is not a number");
       const std::uint32_t length = number("length");
-      validate(length >= 1 && length <= longest_, "piece ", index, " would be ", length, " bytes long, not from 1 to the ", longest_,
-            " of the longest");
-      validate(length <= file.size() - at, "piece ", index, " would be ", length, " bytes long, but only ", file.size() - at, " follow");
+      validate(length >= 1 && length <= longest_, "piece ", index, " would be ", length,
+               " bytes long, not from 1 to the ", longest_, " of the longest");
+      validate(length <= file.size() - at, "piece ", index, " would be ", length, " bytes long, but only ",
+               file.size() - at, " follow");
       pieces_.push_back({file.substr(at, length), score});
       at += length;
     }
-    validate(pieces_.size() >= first_byte + 256, "the vocabulary has ", pieces_.size(), " pieces, too few to begin with the 256 bytes");
+    validate(pieces_.size() >= first_byte + 256, "the vocabulary has ", pieces_.size(),
+             " pieces, too few to begin with the 256 bytes");
     for (std::size_t byte = 0; byte < 256; ++byte)
       validate(byte_of(pieces_[first_byte + byte].text) == static_cast<int>(byte), "piece ", first_byte + byte, " is ",
-            detail::shown(pieces_[first_byte + byte].text), ", not byte ", byte);
+               detail::shown(pieces_[first_byte + byte].text), ", not byte ", byte);
     validate(std::in_range<Id>(pieces_.size()), "there are more pieces than ids");
     ids_.reserve(pieces_.size());
-    for (std::size_t i = 0; i < pieces_.size(); ++i) ids_.emplace(pieces_[i].text, static_cast<Id>(i));  // the first of equals
+    for (std::size_t i = 0; i < pieces_.size(); ++i)
+      ids_.emplace(pieces_[i].text, static_cast<Id>(i));  // the first of equals
   }
 
-  /// Begin, a space unless the text is empty, then the text: its characters, or their bytes if they are no pieces, merged
-  /// into longer pieces as long as there are any, best score first.
+  /// Begin, a space unless the text is empty, then the text: its characters, or their bytes if they are no pieces,
+  /// merged into longer pieces as long as there are any, best score first.
   std::vector<Id> encode(std::string_view text) const override {
     std::vector<Id> ids{begin_id};
     if (!text.empty()) append_character(" ", ids);
-    for (std::size_t from = 0, to = 0; from < text.size(); from = to) {  // a byte with up to three that continue a character
-      for (to = from + 1; to < text.size() && to - from < 4 && (static_cast<unsigned char>(text[to]) & 0xc0) == 0x80;) ++to;
+    for (std::size_t from = 0, to = 0; from < text.size();
+         from = to) {  // a byte with up to three that continue a character
+      for (to = from + 1; to < text.size() && to - from < 4 && (static_cast<unsigned char>(text[to]) & 0xc0) == 0x80;)
+        ++to;
       append_character(text.substr(from, to - from), ids);
     }
     std::string both;
@@ -106,7 +114,8 @@ class Llama2cTokenizer : public Tokenizer {
   };
   static constexpr Id begin_id = 1, end_id = 2;
   static constexpr std::size_t first_byte = 3;
-  static constexpr float lowest_score = -1e10f;  // where that program's search begins: what is no better is never merged
+  static constexpr float lowest_score =
+      -1e10f;  // where that program's search begins: what is no better is never merged
 
   const Piece& at(Id id) const { return pieces_[static_cast<std::size_t>(id)]; }
 
@@ -115,7 +124,10 @@ class Llama2cTokenizer : public Tokenizer {
     if (piece.size() != 6 || !piece.starts_with("<0x") || piece.back() != '>') return -1;
     int byte = 0;
     for (const char c : piece.substr(3, 2)) {
-      const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+      const int digit = c >= '0' && c <= '9'   ? c - '0'
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                               : -1;
       if (digit < 0) return -1;
       byte = 16 * byte + digit;
     }

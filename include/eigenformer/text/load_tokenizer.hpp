@@ -53,7 +53,12 @@ inline const BytePairKind* find_byte_pair_kind(std::string_view name) {
       {"GPT2Tokenizer", gpt2, "<|endoftext|>", "<|endoftext|>", false, {}},
       {"CodeGenTokenizer", gpt2, "<|endoftext|>", "<|endoftext|>", false, {}},
       {"GPTNeoXTokenizer", gpt_neox, "<|endoftext|>", "<|endoftext|>", false, {"<|padding|>"}},
-      {"CohereTokenizer", cohere, "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", false, {"<UNK>", "<PAD>", "<CLS>", "<SEP>", "<MASK_TOKEN>"}},
+      {"CohereTokenizer",
+       cohere,
+       "<BOS_TOKEN>",
+       "<|END_OF_TURN_TOKEN|>",
+       false,
+       {"<UNK>", "<PAD>", "<CLS>", "<SEP>", "<MASK_TOKEN>"}},
       {"Qwen2Tokenizer", qwen2, "", "<|endoftext|>", false, {}},
       {"Qwen3_5Tokenizer", qwen3_5, "", "<|endoftext|>", false, {}},
       {"RobertaTokenizer", gpt2, "<s>", "</s>", true, masked},
@@ -61,23 +66,25 @@ inline const BytePairKind* find_byte_pair_kind(std::string_view name) {
       {"LEDTokenizer", gpt2, "<s>", "</s>", true, masked},
       {"LongformerTokenizer", gpt2, "<s>", "</s>", true, masked},
       {"MvpTokenizer", gpt2, "<s>", "</s>", true, masked}};
-  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const BytePairKind& kind) { return kind.name == name; });
+  const auto found =
+      std::find_if(kinds.begin(), kinds.end(), [&](const BytePairKind& kind) { return kind.name == name; });
   return found == kinds.end() ? nullptr : &*found;
 }
 
-inline std::unique_ptr<Tokenizer> load_vocabulary_and_merges(const std::filesystem::path& path, const TokenizerSettings& settings,
-                                                             BytePairConfig config) {
+inline std::unique_ptr<Tokenizer> load_vocabulary_and_merges(const std::filesystem::path& path,
+                                                             const TokenizerSettings& settings, BytePairConfig config) {
   const std::filesystem::path merges = path.parent_path() / "merges.txt";
   BytePairFiles files = read_vocabulary_and_merges(path, merges);
   const BytePairKind* const kind = find_byte_pair_kind(settings.kind);
   ensure(kind || settings.kind.empty(), "tokenizer", path.string(), ": how a ", settings.kind,
-          " cuts a text into words is not known; its tokenizer.json would tell");
+         " cuts a text into words is not known; its tokenizer.json would tell");
   config.prefix_space = settings.prefix_space.value_or(false);
   config.add_begin = settings.add_begin.value_or(false) && settings.begin;
   config.add_end = settings.add_end.value_or(false) && settings.end;
   if (kind) {
     const auto known = [&](const std::string& piece) {
-      return std::any_of(files.vocabulary.begin(), files.vocabulary.end(), [&](const auto& entry) { return entry.first == piece; });
+      return std::any_of(files.vocabulary.begin(), files.vocabulary.end(),
+                         [&](const auto& entry) { return entry.first == piece; });
     };
     config.words = kind->words;
     if (!config.begin && !settings.no_begin && known(kind->begin)) config.begin = kind->begin;
@@ -95,7 +102,8 @@ inline std::unique_ptr<Tokenizer> load_byte_pair(const std::filesystem::path& pa
   const TokenizerSettings settings = SettingsReader(path.parent_path()).read();
   const BytePairConfig config{.begin = settings.begin, .end = settings.end, .added = settings.added};
   if (path.filename() == "vocab.json") return load_vocabulary_and_merges(path, settings, config);
-  return std::make_unique<BytePairTokenizer>(path, config);  // its post_processor says which marks are put, and nothing else does
+  return std::make_unique<BytePairTokenizer>(
+      path, config);  // its post_processor says which marks are put, and nothing else does
 #else
   fail("tokenizer", path.string(), ": ICU (libicu-dev) or nlohmann/json was not there when this program was compiled");
 #endif
@@ -123,10 +131,11 @@ inline void add_sentinels(Id count, SentencePieceConfig& config) {
 
 inline SentencePieceConfig sentencepiece_config(const std::filesystem::path& path) {
   const TokenizerSettings settings = SettingsReader(path.parent_path()).read();
-  const bool t5 = settings.kind == "T5Tokenizer", llama = settings.kind == "LlamaTokenizer" || settings.kind == "CodeLlamaTokenizer";
+  const bool t5 = settings.kind == "T5Tokenizer",
+             llama = settings.kind == "LlamaTokenizer" || settings.kind == "CodeLlamaTokenizer";
   const bool t5_file = path.filename() == "spiece.model";
   ensure(!t5_file || t5 || settings.kind.empty(), "tokenizer", path.string(), ": the pieces of a ", settings.kind,
-          " have other ids than those of this file, which are not known");
+         " have other ids than those of this file, which are not known");
   SentencePieceConfig config{.begin = settings.add_begin.value_or(false),
                              .end = settings.add_end.value_or(false) || (t5 && settings.names_kind),
                              .begin_piece = settings.begin,
@@ -134,7 +143,8 @@ inline SentencePieceConfig sentencepiece_config(const std::filesystem::path& pat
                              .added = settings.added,
                              .find_marks = settings.found,
                              .prefix_once = llama && !settings.legacy.value_or(false)};
-  if (const auto json = path.parent_path() / "tokenizer.json"; !is_missing(json)) take_from_tokenizer_json(json, config);
+  if (const auto json = path.parent_path() / "tokenizer.json"; !is_missing(json))
+    take_from_tokenizer_json(json, config);
   if (t5 || (t5_file && settings.kind.empty())) add_sentinels(settings.extra_ids.value_or(100), config);
   return config;
 }
@@ -142,13 +152,15 @@ inline SentencePieceConfig sentencepiece_config(const std::filesystem::path& pat
 
 inline std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& path) {
 #if !defined(EIGENFORMER_HAS_SENTENCEPIECE_TOKENIZER)
-  fail("tokenizer", path.string(), ": SentencePiece (libsentencepiece-dev) was not there when this program was compiled");
+  fail("tokenizer", path.string(),
+       ": SentencePiece (libsentencepiece-dev) was not there when this program was compiled");
 #elif !defined(EIGENFORMER_HAS_TOKENIZER_SETTINGS)
   ensure(is_missing(path.parent_path() / "tokenizer_config.json"), "tokenizer", path.string(),
-          ": nlohmann/json, to read tokenizer_config.json, was not there when this program was compiled");
+         ": nlohmann/json, to read tokenizer_config.json, was not there when this program was compiled");
   return std::make_unique<SentencePieceTokenizer>(path);
 #else
-  if (path.filename() == "source.spm") return std::make_unique<MarianTokenizer>(path, path.parent_path() / "vocab.json");
+  if (path.filename() == "source.spm")
+    return std::make_unique<MarianTokenizer>(path, path.parent_path() / "vocab.json");
   return std::make_unique<SentencePieceTokenizer>(path, sentencepiece_config(path));
 #endif
 }
@@ -163,12 +175,13 @@ inline std::unique_ptr<Tokenizer> load_tokenizer_file(const std::filesystem::pat
 
 }  // namespace detail
 
-/// From a folder: the first that is there of tokenizer.json, vocab.json with merges.txt, tokenizer.model, spiece.model, source.spm
-/// with vocab.json (Marian's) and tokenizer.bin; if tokenizer.json is of a kind that is not understood, a .model file beside
-/// it. From a file: .json, .model (SentencePiece), source.spm or .bin (llama2.c). The files of Hugging Face beside it count:
-/// config.json and tokenizer_config.json for the class (the words of vocab.json with merges.txt) and for the marks that
-/// encode() puts, tokenizer_config.json, special_tokens_map.json and added_tokens.json for added pieces, begin and end.
-/// As in transformers, a tokenizer.json's own post_processor goes before add_bos_token and add_eos_token.
+/// From a folder: the first that is there of tokenizer.json, vocab.json with merges.txt, tokenizer.model, spiece.model,
+/// source.spm with vocab.json (Marian's) and tokenizer.bin; if tokenizer.json is of a kind that is not understood, a
+/// .model file beside it. From a file: .json, .model (SentencePiece), source.spm or .bin (llama2.c). The files of
+/// Hugging Face beside it count: config.json and tokenizer_config.json for the class (the words of vocab.json with
+/// merges.txt) and for the marks that encode() puts, tokenizer_config.json, special_tokens_map.json and
+/// added_tokens.json for added pieces, begin and end. As in transformers, a tokenizer.json's own post_processor goes
+/// before add_bos_token and add_eos_token.
 inline std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) return detail::load_tokenizer_file(path);
@@ -183,7 +196,8 @@ inline std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& pa
     if (!detail::is_missing(path / "merges.txt")) return detail::load_tokenizer_file(path / "vocab.json");
     const auto file = model.empty() ? first_of({"source.spm", "vocab.json", "tokenizer.bin"}) : model;
     ensure(!file.empty(), "tokenizer", path.string(),
-            ": the folder has no tokenizer.json, vocab.json, tokenizer.model or tokenizer.bin, nor spiece.model or source.spm");
+           ": the folder has no tokenizer.json, vocab.json, tokenizer.model or tokenizer.bin, nor spiece.model or "
+           "source.spm");
     return detail::load_tokenizer_file(file);
   }
   try {

@@ -1,5 +1,5 @@
-// Marian's translation models (OPUS-MT): source.spm cuts a text into pieces, vocab.json numbers them. Needs SentencePiece and
-// nlohmann/json.
+// Marian's translation models (OPUS-MT): source.spm cuts a text into pieces, vocab.json numbers them. Needs
+// SentencePiece and nlohmann/json.
 #pragma once
 
 #include <sentencepiece_processor.h>
@@ -24,15 +24,18 @@
 
 namespace eigenformer {
 
-/// As transformers' MarianTokenizer without sacremoses, whose punctuation it does not change. A text may begin with the code of
-/// the target language (">>fr<<"), a piece of its own. Source and target share one vocabulary.
+/// As transformers' MarianTokenizer without sacremoses, whose punctuation it does not change. A text may begin with the
+/// code of the target language (">>fr<<"), a piece of its own. Source and target share one vocabulary.
 class MarianTokenizer : public Tokenizer {
  public:
   MarianTokenizer(const std::filesystem::path& model, const std::filesystem::path& vocabulary) {
     processor_ = detail::open_model(detail::read_whole_file(model), model);
-    const auto validate = [&](bool holds, const auto&... parts) { ensure(holds, "tokenizer", vocabulary.string(), ": ", parts...); };
+    const auto validate = [&](bool holds, const auto&... parts) {
+      ensure(holds, "tokenizer", vocabulary.string(), ": ", parts...);
+    };
     const auto target = vocabulary.parent_path() / "target_vocab.json";
-    validate(detail::is_missing(target), "the target has a vocabulary of its own, ", target.filename().string(), ", which is not understood");
+    validate(detail::is_missing(target), "the target has a vocabulary of its own, ", target.filename().string(),
+             ", which is not understood");
     detail::JsonFile(vocabulary).value().each([&](const std::string& piece, const detail::JsonValue& value) {
       const Id id = value.id();
       ids_.emplace(piece, id);

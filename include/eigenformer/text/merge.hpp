@@ -19,9 +19,9 @@ struct Merge {
   Id id;
 };
 
-/// While there is a pair of neighbours with find(left, right), an optional Merge<Order>, merges the one of smallest order, the leftmost
-/// among equals. A merged id must differ from both of its parts. O(n log n): a queue of candidates, each checked when its turn comes,
-/// because its parts may have gone elsewhere.
+/// While there is a pair of neighbours with find(left, right), an optional Merge<Order>, merges the one of smallest
+/// order, the leftmost among equals. A merged id must differ from both of its parts. O(n log n): a queue of candidates,
+/// each checked when its turn comes, because its parts may have gone elsewhere.
 template <class Order, class Find>
 void merge_pairs(std::vector<Id>& ids, Find&& find) {
   struct Waiting {

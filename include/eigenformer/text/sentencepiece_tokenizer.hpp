@@ -1,4 +1,5 @@
-// SentencePiece models (Kudo and Richardson 2018; tokenizer.model, spiece.model), through their own library: link sentencepiece.
+// SentencePiece models (Kudo and Richardson 2018; tokenizer.model, spiece.model), through their own library: link
+// sentencepiece.
 #pragma once
 
 #include <sentencepiece_processor.h>
@@ -37,7 +38,8 @@ inline void append_spaced(std::string_view piece, std::string& bytes) {
 }
 
 /// `path` is for errors.
-inline std::shared_ptr<sentencepiece::SentencePieceProcessor> open_model(std::string_view proto, const std::filesystem::path& path) {
+inline std::shared_ptr<sentencepiece::SentencePieceProcessor> open_model(std::string_view proto,
+                                                                         const std::filesystem::path& path) {
   auto processor = std::make_shared<sentencepiece::SentencePieceProcessor>();
   const auto status = processor->LoadFromSerializedProto(proto);
   ensure(status.ok(), "tokenizer", path.string(), ": this is no SentencePiece model: ", status.ToString());
@@ -56,20 +58,23 @@ std::vector<T> encode_with(const sentencepiece::SentencePieceProcessor& processo
 
 /// What the file does not say.
 struct SentencePieceConfig {
-  bool begin = false, end = false;                        ///< encode() puts these marks around a text: LLaMA 1 and 2 want `begin`, T5 `end`
+  bool begin = false, end = false;  ///< encode() puts these marks around a text: LLaMA 1 and 2 want `begin`, T5 `end`
   std::optional<std::string> begin_piece{}, end_piece{};  ///< instead of the model's own
-  std::vector<AddedPiece> added{};  ///< found in a text before the model sees it; their ids may be those of unused pieces
-  bool find_marks = false;          ///< the model's marks, such as <s>, are found in a text too; else they are letters there
-  bool prefix_once = false;         ///< the space that the model puts before a text is not put behind added pieces
+  std::vector<AddedPiece>
+      added{};               ///< found in a text before the model sees it; their ids may be those of unused pieces
+  bool find_marks = false;   ///< the model's marks, such as <s>, are found in a text too; else they are letters there
+  bool prefix_once = false;  ///< the space that the model puts before a text is not put behind added pieces
 };
 
-/// Ids and text are the library's, but for bytes that are no UTF-8: here a broken character is one U+FFFD, there each of its
-/// bytes is. The library checks little of a file: load models only from where you would load a program.
+/// Ids and text are the library's, but for bytes that are no UTF-8: here a broken character is one U+FFFD, there each
+/// of its bytes is. The library checks little of a file: load models only from where you would load a program.
 class SentencePieceTokenizer : public Tokenizer {
  public:
   explicit SentencePieceTokenizer(const std::filesystem::path& path, const SentencePieceConfig& config = {}) {
     const std::string file = detail::read_whole_file(path);
-    const auto validate = [&](bool holds, const auto&... parts) { ensure(holds, "tokenizer", path.string(), ": ", parts...); };
+    const auto validate = [&](bool holds, const auto&... parts) {
+      ensure(holds, "tokenizer", path.string(), ": ", parts...);
+    };
     processor_ = detail::open_model(file, path);
     validate(processor_->GetPieceSize() > 0, "the vocabulary is empty");
     size_ = processor_->GetPieceSize();
@@ -86,7 +91,8 @@ class SentencePieceTokenizer : public Tokenizer {
     if (config.begin) front_ = begin_;
     if (config.end) back_ = end_;
     // Messages that follow each other are one: its normalizer_spec (3) with add_dummy_prefix (3) = false.
-    if (config.prefix_once && !texts_.empty()) bare_ = detail::open_model(file + std::string("\x1a\x02\x18\x00", 4), path);
+    if (config.prefix_once && !texts_.empty())
+      bare_ = detail::open_model(file + std::string("\x1a\x02\x18\x00", 4), path);
     probe();
   }
 
@@ -95,7 +101,8 @@ class SentencePieceTokenizer : public Tokenizer {
     if (front_) ids.push_back(*front_);
     const auto push = [&](Id id) { ids.push_back(id); };
     verbatim_.each_part(text, push, [&](std::string_view part) {
-      normalized_.each_part(part, push, [&](std::string_view rest) { encode_part(rest, rest.data() == text.data(), ids); });
+      normalized_.each_part(part, push,
+                            [&](std::string_view rest) { encode_part(rest, rest.data() == text.data(), ids); });
     });
     if (back_) ids.push_back(*back_);
     return ids;
@@ -145,16 +152,19 @@ class SentencePieceTokenizer : public Tokenizer {
       validate(!piece.text.empty(), "an added piece is empty");
       const std::optional<Id> known = find(piece.text);
       const Id id = known ? *known : piece.id && !texts_.contains(*piece.id) ? *piece.id : size_;
-      validate(id >= 0 && id < (std::numeric_limits<Id>::max)(), "the piece ", detail::shown(piece.text), " has the id ", id);
+      validate(id >= 0 && id < (std::numeric_limits<Id>::max)(), "the piece ", detail::shown(piece.text),
+               " has the id ", id);
       added_ids_.emplace(piece.text, id);
       const auto text = texts_.emplace(id, piece.text).first;
       if (piece.special) text->second.clear();
       size_ = (std::max)(size_, id + 1);
-      if (!verbatim_.contains(piece.text) && !normalized_.contains(piece.text)) (piece.normalized ? normalized_ : verbatim_).add(piece, id);
+      if (!verbatim_.contains(piece.text) && !normalized_.contains(piece.text))
+        (piece.normalized ? normalized_ : verbatim_).add(piece, id);
     };
     for (const AddedPiece& piece : config.added) add(piece);
     for (Id id = 0; config.find_marks && id < processor_->GetPieceSize(); ++id)
-      if (processor_->IsControl(id) || processor_->IsUnknown(id)) add({.text = processor_->IdToPiece(id), .id = id, .special = true});
+      if (processor_->IsControl(id) || processor_->IsUnknown(id))
+        add({.text = processor_->IdToPiece(id), .id = id, .special = true});
     for (const auto* const mark : {&config.begin_piece, &config.end_piece})
       if (*mark && find(**mark)) add({.text = **mark, .special = true});
   }

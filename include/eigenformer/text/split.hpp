@@ -1,7 +1,7 @@
 // Cutting text into words by regular expressions, with ICU (link ICU::i18n and ICU::uc).
 //
-// Tokenizers were made with other engines (Oniguruma, Python's regex), so a pattern is accepted only if it is made of what
-// all of them read alike. \s is written as Unicode's White_Space, which it is in those two, whatever it is in ICU.
+// Tokenizers were made with other engines (Oniguruma, Python's regex), so a pattern is accepted only if it is made of
+// what all of them read alike. \s is written as Unicode's White_Space, which it is in those two, whatever it is in ICU.
 #pragma once
 
 #include <unicode/bytestream.h>
@@ -25,10 +25,12 @@ namespace eigenformer::detail {
 
 /// GPT-2's: a contraction, or a space and a run of letters, numbers or other marks, or white space, of which the last
 /// character is left to the word that follows.
-inline constexpr std::string_view gpt2_pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+inline constexpr std::string_view gpt2_pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-/// Qwen's (https://huggingface.co/Qwen/Qwen2-7B), for LLaMA 3 with \p{N}{1,3}: a run of letters with any other mark before it, digits one
-/// by one, line ends with the marks or the white space before them. Later ones count combining marks as letters.
+/// Qwen's (https://huggingface.co/Qwen/Qwen2-7B), for LLaMA 3 with \p{N}{1,3}: a run of letters with any other mark
+/// before it, digits one by one, line ends with the marks or the white space before them. Later ones count combining
+/// marks as letters.
 inline constexpr std::string_view qwen2_pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 inline constexpr std::string_view qwen3_5_pattern =
@@ -44,7 +46,8 @@ inline std::string icu_pattern(std::string_view pattern, std::string& problem) {
     const auto follows = [&](auto... any) { return (rest.starts_with(any) || ...); };
     if (c == '\\') {
       const char escaped = rest.size() > 1 ? rest[1] : 'Q';
-      const bool letter = (escaped >= '0' && escaped <= '9') || (escaped >= 'A' && escaped <= 'Z') || (escaped >= 'a' && escaped <= 'z');
+      const bool letter = (escaped >= '0' && escaped <= '9') || (escaped >= 'A' && escaped <= 'Z') ||
+                          (escaped >= 'a' && escaped <= 'z');
       std::size_t length = 2;
       if (rest.starts_with("\\p{") || rest.starts_with("\\P{") || rest.starts_with("\\x{"))
         length = (std::min)(rest.find('}'), rest.size() - 1) + 1;
@@ -61,7 +64,8 @@ inline std::string icu_pattern(std::string_view pattern, std::string& problem) {
     if (depth == 0) {
       if (c == '.' || c == '^' || c == '$') problem = c;
       if (follows("}+")) problem = "}+";
-      if (follows("(?") && !follows("(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?-i:")) problem = rest.substr(0, 3);
+      if (follows("(?") && !follows("(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?-i:"))
+        problem = rest.substr(0, 3);
     } else if (follows("--")) {
       problem = "--";
     }
@@ -95,7 +99,8 @@ class Splitter {
   template <class F>
   void operator()(std::string_view text, F&& piece) const {
     UErrorCode status = U_ZERO_ERROR;
-    const std::unique_ptr<UText, CloseUText> input(utext_openUTF8(nullptr, text.data(), static_cast<std::int64_t>(text.size()), &status));
+    const std::unique_ptr<UText, CloseUText> input(
+        utext_openUTF8(nullptr, text.data(), static_cast<std::int64_t>(text.size()), &status));
     const std::unique_ptr<icu::RegexMatcher> matcher(pattern_->matcher(status));
     std::size_t done = 0;
     const auto pass = [&](std::size_t to) {
@@ -104,7 +109,8 @@ class Splitter {
     };
     if (U_SUCCESS(status)) matcher->reset(input.get());
     while (U_SUCCESS(status) && matcher->find(status)) {
-      const auto begin = static_cast<std::size_t>(matcher->start64(status)), end = static_cast<std::size_t>(matcher->end64(status));
+      const auto begin = static_cast<std::size_t>(matcher->start64(status)),
+                 end = static_cast<std::size_t>(matcher->end64(status));
       if (U_FAILURE(status)) break;
       pass(begin);
       pass(end);
@@ -124,7 +130,8 @@ inline std::string compose(std::string_view text) {
   std::string result;
   icu::StringByteSink<std::string> sink(&result);
   if (U_SUCCESS(status))
-    normalizer->normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<std::int32_t>(text.size())), sink, nullptr, status);
+    normalizer->normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<std::int32_t>(text.size())), sink, nullptr,
+                              status);
   ensure(U_SUCCESS(status), "tokenizer", "text cannot be normalized: ", u_errorName(status));
   return result;
 }

@@ -30,9 +30,9 @@ class Tokenizer {
   /// The id of a piece, spelled as in the vocabulary's file.
   virtual std::optional<Id> find(std::string_view piece) const = 0;
 
-  /// Appends the bytes that an id stands for, perhaps a part of a character: none if it has no piece, as in models whose vocabulary is
-  /// padded. What comes before matters to some tokenizers, which keep in `state` what they need to know of it. It is 0
-  /// before the first id. Throws nothing but std::bad_alloc.
+  /// Appends the bytes that an id stands for, perhaps a part of a character: none if it has no piece, as in models
+  /// whose vocabulary is padded. What comes before matters to some tokenizers, which keep in `state` what they need to
+  /// know of it. It is 0 before the first id. Throws nothing but std::bad_alloc.
   virtual void append(Id id, int& state, std::string& bytes) const = 0;
 
   /// The bytes of one id, after another or as the first.
@@ -54,9 +54,9 @@ class Tokenizer {
   Tokenizer& operator=(const Tokenizer&) = default;
 };
 
-/// Ids become text one at a time, each time as much as is certain. An id may end within a character: its bytes are held back until the rest
-/// has come, or until it is clear that it never will; then they are U+FFFD. So each part is whole UTF-8 characters, and
-/// all of them, with that of flush(), are the text that decode() gives at once.
+/// Ids become text one at a time, each time as much as is certain. An id may end within a character: its bytes are held
+/// back until the rest has come, or until it is clear that it never will; then they are U+FFFD. So each part is whole
+/// UTF-8 characters, and all of them, with that of flush(), are the text that decode() gives at once.
 class TextStream {
  public:
   /// The tokenizer must outlive the stream.

@@ -47,14 +47,16 @@ class PostProcessor {
     if (type == "Sequence") {
       for (const JsonValue& part : sequences_.parts(marks, "processors")) read(part);
     } else if (type == "RobertaProcessing" || type == "BertProcessing") {
-      marks.only({"type", "sep", "cls", "trim_offsets", "add_prefix_space"});  // the last two are about places in the text
+      marks.only(
+          {"type", "sep", "cls", "trim_offsets", "add_prefix_space"});  // the last two are about places in the text
       put({mark(marks["cls"])}, {mark(marks["sep"])});
     } else if (type == "TemplateProcessing") {
       marks.only({"type", "single", "pair", "special_tokens"});
       read_template(marks);
     } else {
-      marks["type"].validate(type == "ByteLevel",
-                          "only Sequence, ByteLevel, TemplateProcessing, RobertaProcessing and BertProcessing are understood");
+      marks["type"].validate(
+          type == "ByteLevel",
+          "only Sequence, ByteLevel, TemplateProcessing, RobertaProcessing and BertProcessing are understood");
     }
   }
 
@@ -111,14 +113,14 @@ inline void read_added_pieces(const JsonValue& file, std::vector<AddedPiece>& pi
 }
 
 struct TokenizerSettings {
-  bool found = false;                                            // there is at least one of the files
-  std::string kind;                                              // transformers' class, without "Fast"; empty if nothing tells
-  bool names_kind = false;                                       // tokenizer_config.json does
-  std::optional<std::string> begin, end;                         // pieces that mark a text
-  bool no_begin = false, no_end = false;                         // said to have none
+  bool found = false;                     // there is at least one of the files
+  std::string kind;                       // transformers' class, without "Fast"; empty if nothing tells
+  bool names_kind = false;                // tokenizer_config.json does
+  std::optional<std::string> begin, end;  // pieces that mark a text
+  bool no_begin = false, no_end = false;  // said to have none
   std::optional<bool> add_begin, add_end, prefix_space, legacy;  // as the files say
   std::optional<Id> extra_ids;                                   // T5's sentinels
-  std::vector<AddedPiece> added;                                 // those without an id in the order in which they get one
+  std::vector<AddedPiece> added;  // those without an id in the order in which they get one
 };
 
 /// The class that transformers uses for a folder whose tokenizer_config.json names none.
@@ -129,10 +131,11 @@ inline std::string_view kind_of_model(std::string_view type) {
   };
   static const std::vector<Kind> kinds{
       {"GPT2Tokenizer", {"codegen", "gpt2", "gpt_bigcode", "gpt_neo", "gptj", "opt", "phi", "starcoder2"}},
-      {"GPTNeoXTokenizer", {"falcon_mamba", "gpt_neox", "mamba", "mamba2", "mpt", "olmo", "olmo2", "olmoe", "rwkv", "stablelm"}},
+      {"GPTNeoXTokenizer",
+       {"falcon_mamba", "gpt_neox", "mamba", "mamba2", "mpt", "olmo", "olmo2", "olmoe", "rwkv", "stablelm"}},
       {"Qwen2Tokenizer",
-       {"qwen2", "qwen2_5_omni", "qwen2_5_vl", "qwen2_audio", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe", "qwen3_next", "qwen3_omni_moe",
-        "qwen3_vl", "qwen3_vl_moe"}},
+       {"qwen2", "qwen2_5_omni", "qwen2_5_vl", "qwen2_audio", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe",
+        "qwen3_next", "qwen3_omni_moe", "qwen3_vl", "qwen3_vl_moe"}},
       {"Qwen3_5Tokenizer", {"qwen3_5", "qwen3_5_moe"}},
       {"CohereTokenizer", {"cohere", "cohere2"}},
       {"RobertaTokenizer", {"bart", "led", "longformer", "mvp", "roberta", "roberta-prelayernorm"}},
@@ -172,7 +175,8 @@ class SettingsReader {
     read_added();
     read_mark("bos_token", settings_.begin, settings_.no_begin);
     read_mark("eos_token", settings_.end, settings_.no_end);
-    for (const char* const key : {"unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) add_special(find(key));
+    for (const char* const key : {"unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
+      add_special(find(key));
     for (const File* const file : {&tokenizer_, &map_})
       if (*file && (file != &map_ || map_counts())) add_others((*file)->value());
     for (const char* const key : {"additional_special_tokens", "extra_special_tokens"}) {
@@ -203,7 +207,9 @@ class SettingsReader {
 
   /// special_tokens_map.json wins, unless tokenizer_config.json lists all that is added.
   bool map_counts() const { return map_ && value(tokenizer_, "added_tokens_decoder").null(); }
-  JsonValue find(const char* key) const { return map_counts() && has(map_, key) ? value(map_, key) : value(tokenizer_, key); }
+  JsonValue find(const char* key) const {
+    return map_counts() && has(map_, key) ? value(map_, key) : value(tokenizer_, key);
+  }
 
   void read_kind() {
     const JsonValue type = value(config_, "model_type"), of_tokenizer = value(tokenizer_, "tokenizer_class"),
@@ -233,10 +239,13 @@ class SettingsReader {
         settings_.added.push_back({.text = text, .id = id.id(), .normalized = true});
       });
     }
-    std::sort(settings_.added.begin(), settings_.added.end(), [](const AddedPiece& a, const AddedPiece& b) { return *a.id < *b.id; });
+    std::sort(settings_.added.begin(), settings_.added.end(),
+              [](const AddedPiece& a, const AddedPiece& b) { return *a.id < *b.id; });
   }
 
-  static const std::string& text_of(const JsonValue& named) { return named.is_text() ? named.text() : named["content"].text(); }
+  static const std::string& text_of(const JsonValue& named) {
+    return named.is_text() ? named.text() : named["content"].text();
+  }
 
   /// The begin or the end. It must be in the vocabulary, or added by another key.
   void read_mark(const char* key, std::optional<std::string>& mark, bool& none) {
@@ -263,7 +272,8 @@ class SettingsReader {
   /// Of models with pictures and the like: image_token and whatever else ends so.
   void add_others(const JsonValue& file) {
     file.each([&](const std::string& key, const JsonValue& named) {
-      if (key.ends_with("_token") && key != "bos_token" && key != "eos_token" && (named.is_text() || named.is_object())) add_special(named);
+      if (key.ends_with("_token") && key != "bos_token" && key != "eos_token" && (named.is_text() || named.is_object()))
+        add_special(named);
     });
   }
 

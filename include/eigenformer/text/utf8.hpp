@@ -9,9 +9,9 @@
 
 namespace eigenformer::detail {
 
-/// What a text begins with: a whole character; the longest beginning of one, broken off by another byte; or a beginning that ends
-/// with the text. Lengths are as the Unicode standard recommends for U+FFFD ("maximal subparts"): every decoder that
-/// follows it puts the same number of them.
+/// What a text begins with: a whole character; the longest beginning of one, broken off by another byte; or a beginning
+/// that ends with the text. Lengths are as the Unicode standard recommends for U+FFFD ("maximal subparts"): every
+/// decoder that follows it puts the same number of them.
 struct Utf8Step {
   enum Kind { whole, broken, unfinished } kind;
   std::size_t length;
@@ -22,10 +22,16 @@ inline Utf8Step utf8_step(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
   if (first < 0x80) return {Utf8Step::whole, 1};
-  if (first < 0xc2 || first > 0xf4) return {Utf8Step::broken, 1};  // a continuation, an overlong form, or beyond U+10FFFF
+  if (first < 0xc2 || first > 0xf4)
+    return {Utf8Step::broken, 1};  // a continuation, an overlong form, or beyond U+10FFFF
   const std::size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
   // The second byte rules out the other overlong forms, surrogates, and the rest beyond U+10FFFF.
-  unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80, high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  unsigned char low = first == 0xe0   ? 0xa0
+                      : first == 0xf0 ? 0x90
+                                      : 0x80,
+                high = first == 0xed   ? 0x9f
+                       : first == 0xf4 ? 0x8f
+                                       : 0xbf;
   for (std::size_t i = 1; i < length; ++i, low = 0x80, high = 0xbf) {
     if (i == text.size()) return {Utf8Step::unfinished, i};
     if (byte(i) < low || byte(i) > high) return {Utf8Step::broken, i};
@@ -63,8 +69,10 @@ inline void append_utf8(char32_t character, std::string& text) {
   const auto put = [&](char32_t byte) { text.push_back(static_cast<char>(static_cast<unsigned char>(byte))); };
   if (character < 0x80) return put(character);
   if (character < 0x800) return put(0xc0 | character >> 6), put(0x80 | (character & 0x3f));
-  if (character < 0x10000) return put(0xe0 | character >> 12), put(0x80 | (character >> 6 & 0x3f)), put(0x80 | (character & 0x3f));
-  put(0xf0 | character >> 18), put(0x80 | (character >> 12 & 0x3f)), put(0x80 | (character >> 6 & 0x3f)), put(0x80 | (character & 0x3f));
+  if (character < 0x10000)
+    return put(0xe0 | character >> 12), put(0x80 | (character >> 6 & 0x3f)), put(0x80 | (character & 0x3f));
+  put(0xf0 | character >> 18), put(0x80 | (character >> 12 & 0x3f)), put(0x80 | (character >> 6 & 0x3f)),
+      put(0x80 | (character & 0x3f));
 }
 
 /// The character that `text`, whole UTF-8, begins with; it is taken off.
@@ -79,8 +87,8 @@ inline char32_t take_character(std::string_view& text) {
 
 /// Unicode's White_Space.
 inline bool white_space(char32_t c) {
-  return (c >= 0x09 && c <= 0x0d) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
-         c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+  return (c >= 0x09 && c <= 0x0d) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 /// Of any bytes.

@@ -47,7 +47,7 @@ inline std::string read_whole_file(const std::filesystem::path& path) {
   std::string bytes(static_cast<std::size_t>(size), '\0');
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   ensure(static_cast<std::uintmax_t>(file.gcount()) == size, "tokenizer", path.string(),
-          ": cannot be read, or was cut off while being read");
+         ": cannot be read, or was cut off while being read");
   return bytes;
 }
 

@@ -27,23 +27,28 @@ struct AdamConfig {
   friend bool operator==(const AdamConfig&, const AdamConfig&) = default;
 };
 
-/// Step number `step` ≥ 1; the gradient is multiplied by gradient_scale first. Weights and moments of the i-th tensor of the walk
-/// stay as they are unless chosen(i).
+/// Step number `step` ≥ 1; the gradient is multiplied by gradient_scale first. Weights and moments of the i-th tensor
+/// of the walk stay as they are unless chosen(i).
 template <class Model, class Chosen = EveryTensor>
-void adam(const Threads& threads, const AdamConfig& config, Index step, double learning_rate, double gradient_scale, Model& model,
-          const Model& gradient, Model& first, Model& second, const Chosen& chosen = {}) {
+void adam(const Threads& threads, const AdamConfig& config, Index step, double learning_rate, double gradient_scale,
+          Model& model, const Model& gradient, Model& first, Model& second, const Chosen& chosen = {}) {
   ensure(step >= 1, "adam", "steps count from 1, not ", step);
   config.validate();
   require_range("adam", "learning_rate", learning_rate, 0);
-  walk([](const Leaf&, auto&...) {}, model, gradient, first, second);  // throws where they differ, before anything changes
+  walk([](const Leaf&, auto&...) {}, model, gradient, first,
+       second);  // throws where they differ, before anything changes
   const auto power = static_cast<double>(step);
   std::size_t number = 0;
   walk(
       [&](const Leaf& leaf, auto& weight, const auto& slope, auto& m, auto& v) {
         if (!chosen(number++)) return;
-        const kernel::AdamStep at{.beta1 = config.beta1, .beta2 = config.beta2, .epsilon = config.epsilon,
-                                  .learning_rate = learning_rate, .decay = leaf.decay == Decay::yes ? config.decay : 0,
-                                  .gradient_scale = gradient_scale, .correction1 = 1 - std::pow(config.beta1, power),
+        const kernel::AdamStep at{.beta1 = config.beta1,
+                                  .beta2 = config.beta2,
+                                  .epsilon = config.epsilon,
+                                  .learning_rate = learning_rate,
+                                  .decay = leaf.decay == Decay::yes ? config.decay : 0,
+                                  .gradient_scale = gradient_scale,
+                                  .correction1 = 1 - std::pow(config.beta1, power),
                                   .correction2 = 1 - std::pow(config.beta2, power)};
         kernel::adam_step(threads, at, weight.size(), weight.data(), slope.data(), m.data(), v.data());
       },

@@ -15,7 +15,8 @@ struct EveryTensor {
   constexpr bool operator()(std::size_t) const { return true; }
 };
 
-/// √Σ g² over all tensors, a tied one counted once, or those for whose number in the walk chosen(i); summed in double. May be infinite or NaN if the gradient is.
+/// √Σ g² over all tensors, a tied one counted once, or those for whose number in the walk chosen(i); summed in double.
+/// May be infinite or NaN if the gradient is.
 template <class Model, class Chosen = EveryTensor>
 double global_norm(Context& ctx, const Model& gradient, const Chosen& chosen = {}) {
   const auto scratch = ctx.scratch();
@@ -29,7 +30,8 @@ double global_norm(Context& ctx, const Model& gradient, const Chosen& chosen = {
   return std::sqrt(sum);
 }
 
-/// min(1, limit/norm): the factor that brings a gradient of this norm down to the limit (Pascanu, Mikolov, Bengio 2013).
+/// min(1, limit/norm): the factor that brings a gradient of this norm down to the limit (Pascanu, Mikolov, Bengio
+/// 2013).
 inline double clip_factor(double norm, double limit) { return norm > limit ? limit / norm : 1; }
 
 }  // namespace eigenformer

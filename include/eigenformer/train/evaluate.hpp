@@ -37,11 +37,12 @@ void add_evaluation(Context& ctx, ConstView<T, 3> logits, ConstView<Id, 2> targe
 
 }  // namespace detail
 
-/// predict(ctx, model, batch) returns a pair: logits (B, N, V), and targets (B, N) in [0, V) or `ignore`. The context neither records
-/// nor drops out; its memory is as before when this returns.
+/// predict(ctx, model, batch) returns a pair: logits (B, N, V), and targets (B, N) in [0, V) or `ignore`. The context
+/// neither records nor drops out; its memory is as before when this returns.
 template <class Model, class Batches, class F>
 Evaluation evaluate(Context& ctx, const Model& model, const Batches& batches, F&& predict, Id ignore = -100) {
-  ensure(!ctx.tape && !ctx.random, "evaluate", "evaluation is neither recorded nor with dropout: it needs a context of its own");
+  ensure(!ctx.tape && !ctx.random, "evaluate",
+         "evaluation is neither recorded nor with dropout: it needs a context of its own");
   Evaluation result;
   for (const auto& batch : batches) {
     const auto memory = ctx.scratch();

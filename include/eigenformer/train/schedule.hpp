@@ -78,8 +78,8 @@ struct LinearDecay {
   }
 };
 
-/// A linear warm-up to `rate`, then half a cosine down to `end` at step `steps` (Loshchilov and Hutter 2017, equation 5, without
-/// restarts), where it stays.
+/// A linear warm-up to `rate`, then half a cosine down to `end` at step `steps` (Loshchilov and Hutter 2017, equation
+/// 5, without restarts), where it stays.
 struct CosineDecay {
   double rate = 1e-3;
   Index steps = 0;  ///< of the whole training, which must be given
@@ -90,7 +90,8 @@ struct CosineDecay {
     require_range("cosine_decay", "rate", rate, 0);
     require_range("cosine_decay", "end", end, 0);
     const double done = detail::descended("cosine_decay", step, steps, warm_up);
-    return (end + (rate - end) * (1 + std::cos(std::numbers::pi * done)) / 2) * detail::risen("cosine_decay", step, warm_up);
+    return (end + (rate - end) * (1 + std::cos(std::numbers::pi * done)) / 2) *
+           detail::risen("cosine_decay", step, warm_up);
   }
 };
 

@@ -29,7 +29,7 @@ struct TrainerConfig {
   std::optional<double> clip{};                  ///< limit of the gradient's norm
   std::uint64_t seed = 0;                        ///< of dropout
   std::vector<std::string> trained{};            ///< parts by their dotted names, e.g. {"head"}; none: the whole model
-  std::vector<std::string> frozen{};             ///< parts that stay as they are, e.g. {"embedding", "decoder.blocks.0"}
+  std::vector<std::string> frozen{};  ///< parts that stay as they are, e.g. {"embedding", "decoder.blocks.0"}
 };
 
 /// What a step did.
@@ -60,8 +60,8 @@ constexpr bool takes_reference() {
 
 }  // namespace detail
 
-/// Owns the model and all that is needed to go on exactly where it stopped: visit() lists weights, moments and counters.
-/// Save and load between steps: what was accumulated since the last one is not part of it (see discard()).
+/// Owns the model and all that is needed to go on exactly where it stopped: visit() lists weights, moments and
+/// counters. Save and load between steps: what was accumulated since the last one is not part of it (see discard()).
 template <class Model>
 class Trainer {
  public:
@@ -70,10 +70,10 @@ class Trainer {
   Tensor<std::int64_t, 1> counters{Shape{2}};  // steps taken, seed of dropout
 
   Trainer(Model initial, TrainerConfig config, Threads threads = {})
-      : model(std::move(initial)), first_moment(zeros_like(model)), second_moment(first_moment), config_(std::move(config)),
-        gradient_(first_moment), ctx_(std::move(threads)) {
+      : model(std::move(initial)), first_moment(zeros_like(model)), second_moment(first_moment),
+        config_(std::move(config)), gradient_(first_moment), ctx_(std::move(threads)) {
     ensure(static_cast<bool>(config_.learning_rate), "trainer",
-            "no learning rate is given: e.g. .learning_rate = ConstantRate{1e-3}, or WarmUp{.width = 512}");
+           "no learning rate is given: e.g. .learning_rate = ConstantRate{1e-3}, or WarmUp{.width = 512}");
     if (config_.clip) require_range("trainer", "clip", *config_.clip, smallest_real);
     config_.adam.validate();
     choose();
@@ -92,17 +92,20 @@ class Trainer {
   }
 
   Index steps() const { return static_cast<Index>(counters(0)); }
-  const Model& gradient() const { return gradient_; }  ///< of the summed loss, since the last step; any numbers before that
+  const Model& gradient() const {
+    return gradient_;
+  }  ///< of the summed loss, since the last step; any numbers before that
 
-  /// Adds the gradient of one (micro-)batch; loss(ctx, model) computes it, with the model and context that it is given, and
-  /// returns a Loss. Several calls before a step() make one batch of all their tokens. Ids, lengths and masks may be
-  /// local to the callback; other tensors that ops read must outlive the call. What the callback computes in a ctx.scratch() scope,
-  /// or with ctx.tape set aside, is a constant to its loss.
-  /// If the callback throws, it is as if the call had not been, and what earlier ones added stays. If a derivative throws, or
-  /// the callback called backward() itself, all since the last step is discarded.
+  /// Adds the gradient of one (micro-)batch; loss(ctx, model) computes it, with the model and context that it is given,
+  /// and returns a Loss. Several calls before a step() make one batch of all their tokens. Ids, lengths and masks may
+  /// be local to the callback; other tensors that ops read must outlive the call. What the callback computes in a
+  /// ctx.scratch() scope, or with ctx.tape set aside, is a constant to its loss. If the callback throws, it is as if
+  /// the call had not been, and what earlier ones added stays. If a derivative throws, or the callback called
+  /// backward() itself, all since the last step is discarded.
   template <class F>
   void accumulate(F&& loss) {
-    static_assert(detail::takes_reference<std::remove_cvref_t<F>>(), "the loss takes the model as const Model&: a copy has no gradient");
+    static_assert(detail::takes_reference<std::remove_cvref_t<F>>(),
+                  "the loss takes the model as const Model&: a copy has no gradient");
     const auto busy = begin("accumulate");
     require_initialized(model, "trainer");
     if (!std::exchange(examined_, true)) require_parts_initialized(model, "trainer");
@@ -123,7 +126,9 @@ class Trainer {
     if (result.tokens == 0) return;
     ensure(ctx_.tape == &tape_, "trainer", "the loss did not put the context's tape back");
     backward(ctx_, result.sum, 1.0);
-    ensure(tape_.reached(), "trainer", "the loss depends on no weight of this trainer's model: compute it with the model that the callback is given");
+    ensure(
+        tape_.reached(), "trainer",
+        "the loss depends on no weight of this trainer's model: compute it with the model that the callback is given");
     loss_ += result.sum[0];
     tokens_ += result.tokens;
     pending_ = counted = true;
@@ -132,15 +137,18 @@ class Trainer {
   /// One optimiser step on the mean over all tokens accumulated since the last; then starts anew.
   StepReport step() {
     const auto busy = begin("step");
-    StepReport report{.step = steps(), .loss = tokens_ > 0 ? loss_ / static_cast<double>(tokens_) : 0, .tokens = tokens_, .skipped = true};
+    StepReport report{.step = steps(),
+                      .loss = tokens_ > 0 ? loss_ / static_cast<double>(tokens_) : 0,
+                      .tokens = tokens_,
+                      .skipped = true};
     if (tokens_ > 0) {
       const auto chosen = [&](std::size_t i) { return trains_[i]; };
       report.gradient_norm = global_norm(ctx_, gradient_, chosen) / static_cast<double>(tokens_);
       const double clip = config_.clip ? clip_factor(report.gradient_norm, *config_.clip) : 1;
       if (report.gradient_norm * clip < largest_gradient) {
         report.learning_rate = config_.learning_rate(steps() + 1);
-        adam(ctx_.threads, config_.adam, steps() + 1, report.learning_rate, clip / static_cast<double>(tokens_), model, gradient_,
-             first_moment, second_moment, chosen);
+        adam(ctx_.threads, config_.adam, steps() + 1, report.learning_rate, clip / static_cast<double>(tokens_), model,
+             gradient_, first_moment, second_moment, chosen);
         report.step = static_cast<Index>(++counters(0));
         report.skipped = false;
       }
@@ -167,8 +175,9 @@ class Trainer {
     };
     for (const auto* const parts : {&config_.trained, &config_.frozen})
       for (const std::string& part : *parts)
-        ensure(std::any_of(names.begin(), names.end(), [&](const std::string& name) { return in_part(name, part); }), "trainer",
-               "there is no weight, nor a part with weights, of the name \"", part, "\"; its parts are ", parts_of(names));
+        ensure(std::any_of(names.begin(), names.end(), [&](const std::string& name) { return in_part(name, part); }),
+               "trainer", "there is no weight, nor a part with weights, of the name \"", part, "\"; its parts are ",
+               parts_of(names));
     for (const std::string& name : names) {
       const auto in_any = [&](const std::vector<std::string>& parts) {
         return std::any_of(parts.begin(), parts.end(), [&](const std::string& part) { return in_part(name, part); });
@@ -194,7 +203,8 @@ class Trainer {
     std::size_t number = 0;
     walk(
         [&](const Leaf&, const auto& weight, auto& gradient) {
-          if (trains_[number++]) tape_.watch(weight.view(), gradient.view(), pending_ ? Tape::Start::add : Tape::Start::overwrite);
+          if (trains_[number++])
+            tape_.watch(weight.view(), gradient.view(), pending_ ? Tape::Start::add : Tape::Start::overwrite);
         },
         std::as_const(model), gradient_);
   }

@@ -16,7 +16,8 @@ namespace eigenformer {
 template <Real T = float, class Heads = PlainHeads<T>, class Scores = PlainScores<T>>
 struct Attention : AttentionProjections<T> {
   using Projections = AttentionProjections<T>;
-  using Projections::query, Projections::key, Projections::value, Projections::output, Projections::head_width, Projections::scale, Projections::dropout;
+  using Projections::query, Projections::key, Projections::value, Projections::output, Projections::head_width,
+      Projections::scale, Projections::dropout;
 
   static constexpr PositionInputs uses = inputs_used<Heads>() | inputs_used<Scores>();
 
@@ -27,7 +28,8 @@ struct Attention : AttentionProjections<T> {
 
   explicit Attention(const AttentionConfig& config)
       : Projections(config.completed()), heads(config.completed()), scores(config.completed()), window(config.window) {
-    ensure(config.cap == 0 || requires { Scores::uses_cap; }, "attention", "a cap of ", config.cap, " needs CappedScores");
+    ensure(
+        config.cap == 0 || requires { Scores::uses_cap; }, "attention", "a cap of ", config.cap, " needs CappedScores");
     if (config.sinks) sinks = Tensor<T, 1>(Shape{config.heads});
   }
 
@@ -41,8 +43,8 @@ struct Attention : AttentionProjections<T> {
   /// x (B, N, D), memory (B, M, D) → (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call = {}) const {
     const auto memory = is_given(call.memory) ? call.memory : x;
-    const auto q = heads.queries(ctx, query(ctx, x).split_last(head_width), call);    // (B, N, H, E)
-    ConstView<T, 4> k, v;                                                             // (B, M, K, E)
+    const auto q = heads.queries(ctx, query(ctx, x).split_last(head_width), call);  // (B, N, H, E)
+    ConstView<T, 4> k, v;                                                           // (B, M, K, E)
     if (!call.filled) {
       k = heads.keys(ctx, key(ctx, memory).split_last(head_width), call);
       v = value(ctx, memory).split_last(head_width);
@@ -55,7 +57,8 @@ struct Attention : AttentionProjections<T> {
 
   /// Fills the cache of the call: with keys and values of memory (1, M of all, D), counts[s] tokens of each sequence.
   void remember(Context& ctx, ConstView<T, 3> memory, const AttentionCall<T>& call) const {
-    const auto k = heads.keys(ctx, key(ctx, memory).split_last(head_width), call), v = value(ctx, memory).split_last(head_width);  // (1, M, K, E)
+    const auto k = heads.keys(ctx, key(ctx, memory).split_last(head_width), call),
+               v = value(ctx, memory).split_last(head_width);  // (1, M, K, E)
     call.caches->append(ctx.threads, k, v, call.counts, scale);
   }
 };

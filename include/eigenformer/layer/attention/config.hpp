@@ -17,20 +17,20 @@
 namespace eigenformer {
 
 struct AttentionConfig {
-  Index width = 512;                 ///< D
-  Index heads = 8;                   ///< H
-  Index key_heads = 0;               ///< K, a divisor of H; 0: H
-  Index head_width = 0;              ///< E; 0: D/H
-  bool bias = true;                  ///< on the projections of queries, keys and values
-  std::optional<bool> key_bias{};    ///< none: as the others
-  std::optional<bool> value_bias{};  ///< none: as the others
+  Index width = 512;                  ///< D
+  Index heads = 8;                    ///< H
+  Index key_heads = 0;                ///< K, a divisor of H; 0: H
+  Index head_width = 0;               ///< E; 0: D/H
+  bool bias = true;                   ///< on the projections of queries, keys and values
+  std::optional<bool> key_bias{};     ///< none: as the others
+  std::optional<bool> value_bias{};   ///< none: as the others
   std::optional<bool> output_bias{};  ///< on the last projection; none: as the others
-  double dropout = 0;                ///< on the attention weights
-  std::optional<double> scale{};     ///< of the scores; none: 1/√E
-  Index window = 0;                  ///< if not 0: a query sees only keys less than so many tokens away
-  double cap = 0;                    ///< of the scores, for CappedScores
-  double epsilon = 1e-6;             ///< of the norms in QkNorm
-  bool sinks = false;                ///< a learned score per head that attends to nothing
+  double dropout = 0;                 ///< on the attention weights
+  std::optional<double> scale{};      ///< of the scores; none: 1/√E
+  Index window = 0;                   ///< if not 0: a query sees only keys less than so many tokens away
+  double cap = 0;                     ///< of the scores, for CappedScores
+  double epsilon = 1e-6;              ///< of the norms in QkNorm
+  bool sinks = false;                 ///< a learned score per head that attends to nothing
 
   /// With everything filled in; throws if a setting is invalid.
   AttentionConfig completed() const {
@@ -49,7 +49,8 @@ struct AttentionConfig {
       config.head_width = width / heads;
     }
     if (key_heads == 0) config.key_heads = heads;
-    ensure(heads % config.key_heads == 0, "attention", config.key_heads, " key-value heads do not divide ", heads, " query heads");
+    ensure(heads % config.key_heads == 0, "attention", config.key_heads, " key-value heads do not divide ", heads,
+           " query heads");
     if (!scale) config.scale = 1 / std::sqrt(static_cast<double>(config.head_width));
     for (std::optional<bool>* part : {&config.key_bias, &config.value_bias, &config.output_bias})
       if (!*part) *part = bias;
@@ -58,8 +59,8 @@ struct AttentionConfig {
   friend bool operator==(const AttentionConfig&, const AttentionConfig&) = default;
 };
 
-/// The fields of an AttentionCall that a position fills in (its `gives`), or that heads or scores read (their `uses`). A part that
-/// does not say gives and uses none.
+/// The fields of an AttentionCall that a position fills in (its `gives`), or that heads or scores read (their `uses`).
+/// A part that does not say gives and uses none.
 struct PositionInputs {
   bool rotary = false, bias = false;
 
@@ -80,19 +81,20 @@ constexpr PositionInputs inputs_given() {
   else return {};
 }
 
-/// Whether an attention uses what the position gives it, no less and no more: Rotary goes with RotaryHeads, Relative with
-/// BiasedScores, all others with neither.
+/// Whether an attention uses what the position gives it, no less and no more: Rotary goes with RotaryHeads, Relative
+/// with BiasedScores, all others with neither.
 template <class Position, class SelfAttention>
 inline constexpr bool position_fits = inputs_given<Position>() == inputs_used<SelfAttention>();
 
 /// What a call attends to, and how; positions that act on queries, keys or scores come from a position's attend().
 template <Real T>
 struct AttentionCall {
-  ConstView<T, 3> memory{};        ///< (B, M, D) for cross-attention; null: x itself
+  ConstView<T, 3> memory{};  ///< (B, M, D) for cross-attention; null: x itself
   Mask mask{};
-  op::RotaryTable<T> rotary{};     ///< for RotaryHeads
-  DistanceBias<T> bias{};          ///< (H, distances) for BiasedScores
-  KvCache<T>* caches = nullptr;    ///< one per layer of the stack, or none: then x (1, N of all, D) is of their sequences, one after the other,
+  op::RotaryTable<T> rotary{};      ///< for RotaryHeads
+  DistanceBias<T> bias{};           ///< (H, distances) for BiasedScores
+  KvCache<T>* caches = nullptr;     ///< one per layer of the stack, or none: then x (1, N of all, D) is of their
+                                    ///< sequences, one after the other,
   std::span<const Index> counts{};  ///< so many tokens of each, which they take up;
   bool filled = false;              ///< or which only look at what they hold (cross-attention)
 
@@ -103,8 +105,10 @@ struct AttentionCall {
       ensure(count >= 0 && count <= tokens - sum, "attention", "the counts of new tokens do not add up to ", tokens);
       sum += count;
     }
-    ensure(static_cast<Index>(counts.size()) == caches->sequences(), "attention", "tokens of ", counts.size(), " sequences, but there are caches of ", caches->sequences());
-    for (std::size_t s = 0; s < counts.size(); ++s) most = (std::max)(most, caches->length(static_cast<Index>(s)) + (filled ? 0 : counts[s]));
+    ensure(static_cast<Index>(counts.size()) == caches->sequences(), "attention", "tokens of ", counts.size(),
+           " sequences, but there are caches of ", caches->sequences());
+    for (std::size_t s = 0; s < counts.size(); ++s)
+      most = (std::max)(most, caches->length(static_cast<Index>(s)) + (filled ? 0 : counts[s]));
     return most;
   }
 };

@@ -26,8 +26,12 @@ struct RotaryHeads {
   explicit RotaryHeads(const AttentionConfig&) {}
   static void visit(auto&&, auto&...) {}
 
-  ConstView<T, 4> queries(Context& ctx, ConstView<T, 4> q, const AttentionCall<T>& call) const { return op::rotary<T>(ctx, q, call.rotary); }
-  ConstView<T, 4> keys(Context& ctx, ConstView<T, 4> k, const AttentionCall<T>& call) const { return op::rotary<T>(ctx, k, call.rotary); }
+  ConstView<T, 4> queries(Context& ctx, ConstView<T, 4> q, const AttentionCall<T>& call) const {
+    return op::rotary<T>(ctx, q, call.rotary);
+  }
+  ConstView<T, 4> keys(Context& ctx, ConstView<T, 4> k, const AttentionCall<T>& call) const {
+    return op::rotary<T>(ctx, k, call.rotary);
+  }
 };
 
 /// A norm of every head's queries and keys (Henry et al. 2020), then Inner.
@@ -40,8 +44,8 @@ struct QkNorm {
   Inner inner;
 
   explicit QkNorm(const AttentionConfig& config)
-      : query_norm({.width = config.completed().head_width, .epsilon = config.epsilon}), key_norm({.width = config.completed().head_width, .epsilon = config.epsilon}),
-        inner(config) {}
+      : query_norm({.width = config.completed().head_width, .epsilon = config.epsilon}),
+        key_norm({.width = config.completed().head_width, .epsilon = config.epsilon}), inner(config) {}
 
   static void visit(auto&& f, auto&... m) {
     f("query_norm", m.query_norm...);
@@ -49,8 +53,12 @@ struct QkNorm {
     f("inner", m.inner...);
   }
 
-  ConstView<T, 4> queries(Context& ctx, ConstView<T, 4> q, const AttentionCall<T>& call) const { return inner.queries(ctx, normalized(ctx, query_norm, q), call); }
-  ConstView<T, 4> keys(Context& ctx, ConstView<T, 4> k, const AttentionCall<T>& call) const { return inner.keys(ctx, normalized(ctx, key_norm, k), call); }
+  ConstView<T, 4> queries(Context& ctx, ConstView<T, 4> q, const AttentionCall<T>& call) const {
+    return inner.queries(ctx, normalized(ctx, query_norm, q), call);
+  }
+  ConstView<T, 4> keys(Context& ctx, ConstView<T, 4> k, const AttentionCall<T>& call) const {
+    return inner.keys(ctx, normalized(ctx, key_norm, k), call);
+  }
 
  private:
   static ConstView<T, 4> normalized(Context& ctx, const Norm& norm, ConstView<T, 4> x) {

@@ -19,8 +19,8 @@
 
 namespace eigenformer {
 
-/// Of one layer, for any number of sequences, each of its own length. A value: copies go on independently, and share the
-/// blocks that neither changes; those that share are for one thread at a time.
+/// Of one layer, for any number of sequences, each of its own length. A value: copies go on independently, and share
+/// the blocks that neither changes; those that share are for one thread at a time.
 template <Real T>
 class KvCache {
  public:
@@ -28,11 +28,14 @@ class KvCache {
   KvCache(Index sequences, Index key_heads, Index head_width) : heads_(key_heads), width_(head_width) {
     ensure(sequences >= 0 && sequences <= largest_extent, "kv_cache", "cannot keep ", sequences, " sequences");
     ensure(key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", key_heads, " heads of width ", head_width);
-    ensure(bytes_for(kernel::key_block<T>, key_heads, head_width) <= largest_index, "kv_cache", "a block of ", key_heads, " heads of width ", head_width, " is too large");
-    detail::with_memory("kv_cache", sequences, "sequences", [&] { sequences_.resize(static_cast<std::size_t>(sequences)); });
+    ensure(bytes_for(kernel::key_block<T>, key_heads, head_width) <= largest_index, "kv_cache", "a block of ",
+           key_heads, " heads of width ", head_width, " is too large");
+    detail::with_memory("kv_cache", sequences, "sequences",
+                        [&] { sequences_.resize(static_cast<std::size_t>(sequences)); });
   }
   KvCache(const KvCache& other)  // blocks for later use are each one's own
-      : sequences_(other.sequences_), heads_(other.heads_), width_(other.width_), panel_width_(other.panel_width_), reserved_(other.reserved_) {}
+      : sequences_(other.sequences_), heads_(other.heads_), width_(other.width_), panel_width_(other.panel_width_),
+        reserved_(other.reserved_) {}
   KvCache(KvCache&&) = default;
   KvCache& operator=(const KvCache& other) { return *this = KvCache(other); }
   KvCache& operator=(KvCache&&) = default;
@@ -49,20 +52,26 @@ class KvCache {
     ensure(s >= 0 && s < sequences(), "kv_cache", "there is no sequence ", s, " of ", sequences());
     return sequences_[static_cast<std::size_t>(s)].length;
   }
-  /// What so many tokens of one sequence take, without a reserve, for key_heads K of width E; throws if 64 bits cannot say it.
+  /// What so many tokens of one sequence take, without a reserve, for key_heads K of width E; throws if 64 bits cannot
+  /// say it.
   static std::int64_t bytes_for(Index tokens, Index key_heads, Index head_width) {
     constexpr Index size = kernel::key_block<T>;
-    ensure(tokens >= 0 && key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", tokens, " tokens of ", key_heads, " heads of width ", head_width);
-    const double most = 2.0 * sizeof(T) * static_cast<double>(key_heads) * (static_cast<double>(head_width) + kernel::Vec<T>::lanes) * (static_cast<double>(tokens) + size);
-    ensure(most < static_cast<double>((std::numeric_limits<std::int64_t>::max)()), "kv_cache", tokens, " tokens of ", key_heads, " heads of width ", head_width,
-            " take more bytes than can be counted");
-    const auto bytes = [=](Index capacity) { return kernel::KvBlock<T>{nullptr, capacity, key_heads, head_width}.bytes(); };
+    ensure(tokens >= 0 && key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", tokens, " tokens of ", key_heads,
+           " heads of width ", head_width);
+    const double most = 2.0 * sizeof(T) * static_cast<double>(key_heads) *
+                        (static_cast<double>(head_width) + kernel::Vec<T>::lanes) *
+                        (static_cast<double>(tokens) + size);
+    ensure(most < static_cast<double>((std::numeric_limits<std::int64_t>::max)()), "kv_cache", tokens, " tokens of ",
+           key_heads, " heads of width ", head_width, " take more bytes than can be counted");
+    const auto bytes = [=](Index capacity) {
+      return kernel::KvBlock<T>{nullptr, capacity, key_heads, head_width}.bytes();
+    };
     const std::int64_t whole = bytes(size) * (tokens / size);
     return tokens % size == 0 ? whole : whole + bytes(kernel::KvBlock<T>::fitting(tokens % size, size));
   }
 
-  /// Of memory, blocks that sequences share counted once, and those kept for later use too. Blocks that were made together are given
-  /// back together.
+  /// Of memory, blocks that sequences share counted once, and those kept for later use too. Blocks that were made
+  /// together are given back together.
   std::int64_t bytes() const {
     std::vector<const Block*> blocks;
     for (const Sequence& sequence : sequences_)
@@ -81,10 +90,11 @@ class KvCache {
     reserved_ = tokens;
   }
 
-  /// Sequence i becomes what which[i] was: reorders, drops and forks. Nothing is copied before one of those that share a block
-  /// appends to it.
+  /// Sequence i becomes what which[i] was: reorders, drops and forks. Nothing is copied before one of those that share
+  /// a block appends to it.
   void select(std::span<const Index> which) {
-    for (const Index from : which) ensure(from >= 0 && from < sequences(), "kv_cache", "there is no sequence ", from, " of ", sequences());
+    for (const Index from : which)
+      ensure(from >= 0 && from < sequences(), "kv_cache", "there is no sequence ", from, " of ", sequences());
     selected_.resize(which.size());
     for (std::size_t i = 0; i < which.size(); ++i) selected_[i] = sequences_[static_cast<std::size_t>(which[i])];
     std::swap(selected_, sequences_);
@@ -94,43 +104,53 @@ class KvCache {
     }
   }
 
-  /// Appends counts[s] tokens to each sequence: keys, which are multiplied by `scale`, and values (1, tokens of all, K, E), one
-  /// sequence after the other. Blocks that a window, if it is not 0, has left behind for good are used again.
+  /// Appends counts[s] tokens to each sequence: keys, which are multiplied by `scale`, and values (1, tokens of all, K,
+  /// E), one sequence after the other. Blocks that a window, if it is not 0, has left behind for good are used again.
   template <Index Width = kernel::Tile<T>::width>
-  void append(const Threads& threads, ConstView<T, 4> keys, ConstView<T, 4> values, std::span<const Index> counts, double scale, Index window = 0) {
+  void append(const Threads& threads, ConstView<T, 4> keys, ConstView<T, 4> values, std::span<const Index> counts,
+              double scale, Index window = 0) {
     const Index heads = keys.extent(2), width = keys.extent(3);
-    ensure(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "tokens of ", counts.size(), " sequences, but there are ", sequences());
-    ensure(keys.shape() == values.shape() && keys.extent(0) == 1, "kv_cache", "keys ", keys.shape(), " and values ", values.shape(), " do not fit");
+    ensure(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "tokens of ", counts.size(),
+           " sequences, but there are ", sequences());
+    ensure(keys.shape() == values.shape() && keys.extent(0) == 1, "kv_cache", "keys ", keys.shape(), " and values ",
+           values.shape(), " do not fit");
     Index total = 0;
     for (const Index count : counts) {
       ensure(count >= 0, "kv_cache", "cannot take up ", count, " tokens");
       total += (std::min)(count, (std::numeric_limits<Index>::max)() - total);
     }
     ensure(total == keys.extent(1), "kv_cache", total, " tokens of all sequences, but keys ", keys.shape());
-    ensure(heads == heads_ && width == width_, "kv_cache", "keys ", keys.shape(), " do not fit a cache of ", heads_, " heads of width ", width_);
+    ensure(heads == heads_ && width == width_, "kv_cache", "keys ", keys.shape(), " do not fit a cache of ", heads_,
+           " heads of width ", width_);
     check_width<Width>();
     panel_width_ = Width;
     constexpr Index size = kernel::key_block<T>;
     Index first = 0;
     for (std::size_t s = 0; s < counts.size(); ++s) {
       Sequence& sequence = sequences_[s];
-      const Index end = sequence.length + counts[s], oldest = window > 0 ? (std::max)(sequence.length - window + 1, Index{0}) / size : 0;  // that a new token sees
-      for (; sequence.passed < oldest; ++sequence.passed) release(sequence.blocks[static_cast<std::size_t>(sequence.passed)]);
+      const Index end = sequence.length + counts[s],
+                  oldest = window > 0 ? (std::max)(sequence.length - window + 1, Index{0}) / size
+                                      : 0;  // that a new token sees
+      for (; sequence.passed < oldest; ++sequence.passed)
+        release(sequence.blocks[static_cast<std::size_t>(sequence.passed)]);
       for (Index at = sequence.length, number = at / size; at < end; at = ++number * size) {
         const Index used = at - number * size, tokens = (std::min)(end, (number + 1) * size) - at;
         const kernel::KvBlock<T> block = room(sequence, number, used, used + tokens, [&](Index capacity) {
           Index like_it = 1;  // so many others need their next block of the same capacity
           for (std::size_t other = s + 1; other < counts.size(); ++other)
             if (counts[other] > 0) {
-              const Index at_other = sequences_[other].length, block_needed = (std::min)(at_other % size + counts[other], size);
-              like_it += will_need(other, at_other / size, block_needed) && capacity_for(at_other / size, block_needed) == capacity;
+              const Index at_other = sequences_[other].length,
+                          block_needed = (std::min)(at_other % size + counts[other], size);
+              like_it += will_need(other, at_other / size, block_needed) &&
+                         capacity_for(at_other / size, block_needed) == capacity;
             }
           return like_it;
         });
         threads.parallel_for(heads, 16384 / (tokens * width), [&](Index begin, Index last) {
           for (Index h = begin; h < last; ++h)
             block.put(h, used, kernel::detail::head(keys, 0, h).slice(0, first + at - sequence.length, tokens),
-                      kernel::detail::head(values, 0, h).slice(0, first + at - sequence.length, tokens), static_cast<T>(scale));
+                      kernel::detail::head(values, 0, h).slice(0, first + at - sequence.length, tokens),
+                      static_cast<T>(scale));
         });
       }
       first += counts[s];
@@ -140,10 +160,13 @@ class KvCache {
 
   /// For attention by counts[s] queries of each sequence. Lives in the context.
   template <Index Width = kernel::Tile<T>::width>
-  ConstView<typename kernel::CachedAttentionInputs<T>::Sequence, 1> view(Context& ctx, std::span<const Index> counts) const {
-    ensure(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "queries of ", counts.size(), " sequences, but there are ", sequences());
+  ConstView<typename kernel::CachedAttentionInputs<T>::Sequence, 1> view(Context& ctx,
+                                                                         std::span<const Index> counts) const {
+    ensure(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "queries of ", counts.size(),
+           " sequences, but there are ", sequences());
     Index room = largest_extent;
-    for (const Index count : counts) ensure(count >= 0 && count <= room, "kv_cache", "cannot have ", count, " queries"), room -= count;
+    for (const Index count : counts)
+      ensure(count >= 0 && count <= room, "kv_cache", "cannot have ", count, " queries"), room -= count;
     check_width<Width>();
     const auto list = ctx.arena.allocate<typename kernel::CachedAttentionInputs<T>::Sequence>(Shape{sequences()});
     Index first = 0;
@@ -171,7 +194,8 @@ class KvCache {
 
   template <Index Width>
   void check_width() const {
-    ensure(panel_width_ == 0 || panel_width_ == Width, "kv_cache", "this cache was filled by code for other instructions");
+    ensure(panel_width_ == 0 || panel_width_ == Width, "kv_cache",
+           "this cache was filled by code for other instructions");
   }
 
   kernel::KvBlock<T> memory_of(const Block& block) const { return {block.data.get(), block.capacity, heads_, width_}; }
@@ -189,16 +213,19 @@ class KvCache {
   /// Whether the block of this number is there, ours alone, and large enough.
   static bool has_room(const Sequence& sequence, Index number, Index needed) {
     const auto at = static_cast<std::size_t>(number);
-    return at < sequence.blocks.size() && sequence.blocks[at] && sequence.blocks[at]->capacity >= needed && unshared(sequence.blocks[at]);
+    return at < sequence.blocks.size() && sequence.blocks[at] && sequence.blocks[at]->capacity >= needed &&
+           unshared(sequence.blocks[at]);
   }
 
-  /// Whether this sequence will have to take another block when its turn comes: of those that share one, the last keeps it.
+  /// Whether this sequence will have to take another block when its turn comes: of those that share one, the last keeps
+  /// it.
   bool will_need(std::size_t s, Index number, Index needed) const {
     const auto at = static_cast<std::size_t>(number);
     const auto& blocks = sequences_[s].blocks;
     if (at >= blocks.size() || !blocks[at] || blocks[at]->capacity < needed) return true;
-    return std::any_of(sequences_.begin() + static_cast<Index>(s) + 1, sequences_.end(),
-                       [&](const Sequence& later) { return at < later.blocks.size() && later.blocks[at] == blocks[at]; });
+    return std::any_of(sequences_.begin() + static_cast<Index>(s) + 1, sequences_.end(), [&](const Sequence& later) {
+      return at < later.blocks.size() && later.blocks[at] == blocks[at];
+    });
   }
 
   Index capacity_for(Index number, Index needed) const {
@@ -206,8 +233,8 @@ class KvCache {
     return kernel::KvBlock<T>::fitting((std::max)(needed, (std::min)(reserved_ - number * size, size)), size);
   }
 
-  /// The block of this number, with `used` tokens, ours alone and with room for `needed`. If there is none, wanted(capacity) says how
-  /// many to make.
+  /// The block of this number, with `used` tokens, ours alone and with room for `needed`. If there is none,
+  /// wanted(capacity) says how many to make.
   kernel::KvBlock<T> room(Sequence& sequence, Index number, Index used, Index needed, auto&& wanted) {
     const auto at = static_cast<std::size_t>(number);
     if (sequence.blocks.size() <= at) sequence.blocks.resize(at + 1);
@@ -228,9 +255,13 @@ class KvCache {
         return taken;
       }
     // Several at once make memory in large pages. Nothing is set: no result depends on what is not written.
-    const Index size = kernel::KvBlock<T>{nullptr, capacity, heads_, width_}.size(), count = std::clamp(most_at_once / size, Index{1}, Index{wanted(capacity)});
-    const std::shared_ptr<T> memory(static_cast<T*>(aligned_allocate(static_cast<std::size_t>(count * size) * sizeof(T))), [](T* data) { aligned_deallocate(data); });
-    for (Index i = 1; i < count; ++i) free_.push_back(std::make_shared<Block>(Block{{memory, memory.get() + i * size}, capacity}));
+    const Index size = kernel::KvBlock<T>{nullptr, capacity, heads_, width_}.size(),
+                count = std::clamp(most_at_once / size, Index{1}, Index{wanted(capacity)});
+    const std::shared_ptr<T> memory(
+        static_cast<T*>(aligned_allocate(static_cast<std::size_t>(count * size) * sizeof(T))),
+        [](T* data) { aligned_deallocate(data); });
+    for (Index i = 1; i < count; ++i)
+      free_.push_back(std::make_shared<Block>(Block{{memory, memory.get() + i * size}, capacity}));
     return std::make_shared<Block>(Block{memory, capacity});
   }
 

@@ -1,5 +1,6 @@
 // Attention with relative keys and values (Shaw, Uszkoreit, Vaswani 2018):
-//   scores scale·qᵢ·(kⱼ + a_r), outputs Σⱼ wᵢⱼ·(vⱼ + b_r), r = j − i clipped to ±k; the tables a and b are shared by the heads
+//   scores scale·qᵢ·(kⱼ + a_r), outputs Σⱼ wᵢⱼ·(vⱼ + b_r), r = j − i clipped to ±k; the tables a and b are shared by
+//   the heads
 #pragma once
 
 #include "eigenformer/core/visit.hpp"
@@ -19,15 +20,18 @@ struct RelativeAttentionConfig {
 template <Real T = float>
 struct RelativeAttention : AttentionProjections<T> {
   using Projections = AttentionProjections<T>;
-  using Projections::query, Projections::key, Projections::value, Projections::output, Projections::head_width, Projections::scale, Projections::dropout;
+  using Projections::query, Projections::key, Projections::value, Projections::output, Projections::head_width,
+      Projections::scale, Projections::dropout;
 
   Tensor<T, 2> relative_key;    // (2k + 1, E)
   Tensor<T, 2> relative_value;  // (E, 2k + 1): a linear map of the sums of weights by distance
   Index clip;
 
-  explicit RelativeAttention(const RelativeAttentionConfig& config) : Projections(config.attention.completed()), clip(config.clip) {
+  explicit RelativeAttention(const RelativeAttentionConfig& config)
+      : Projections(config.attention.completed()), clip(config.clip) {
     require_range("relative_attention", "clip", clip, 1, largest_extent / 2);
-    ensure(config.attention.window == 0 && config.attention.cap == 0 && !config.attention.sinks, "relative_attention", "windows, caps and sinks are for Attention");
+    ensure(config.attention.window == 0 && config.attention.cap == 0 && !config.attention.sinks, "relative_attention",
+           "windows, caps and sinks are for Attention");
     relative_key = Tensor<T, 2>(Shape{2 * clip + 1, head_width});
     relative_value = Tensor<T, 2>(Shape{head_width, 2 * clip + 1});
   }
@@ -42,14 +46,17 @@ struct RelativeAttention : AttentionProjections<T> {
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call = {}) const {
     ensure(!is_given(call.memory) && !call.filled, "relative_attention", "it is for self-attention");
     const auto projected = query(ctx, x);
-    const auto q = projected.split_last(head_width), k = key(ctx, x).split_last(head_width), v = value(ctx, x).split_last(head_width);
+    const auto q = projected.split_last(head_width), k = key(ctx, x).split_last(head_width),
+               v = value(ctx, x).split_last(head_width);
     const Index batch = x.extent(0), tokens = x.extent(1), heads = q.extent(2), distances = 2 * clip + 1;
     const auto each_head = [&](ConstView<T, 3> y) { return y.reshape(Shape{batch, tokens, heads, y.extent(2)}); };
-    const auto logits = op::scale(ctx, op::linear<T, 3>(ctx, projected.reshape(Shape{batch, tokens * heads, head_width}), relative_key), scale);
+    const auto logits = op::scale(
+        ctx, op::linear<T, 3>(ctx, projected.reshape(Shape{batch, tokens * heads, head_width}), relative_key), scale);
     const View<T, 4> sums = ctx.output<T>(Shape{batch, tokens, heads, distances});
     const op::RelativeKeyScore<T> score{each_head(logits), clip};
     const auto mixed = attend<T>(ctx, call, q, k, v, {scale, call.mask, dropout}, score, {}, {sums, clip});
-    const auto moved = op::linear<T, 3>(ctx, ConstView<T, 4>(sums).reshape(Shape{batch, tokens * heads, distances}), relative_value);
+    const auto moved =
+        op::linear<T, 3>(ctx, ConstView<T, 4>(sums).reshape(Shape{batch, tokens * heads, distances}), relative_value);
     const Shape<3> flat{batch, tokens, heads * head_width};
     return output(ctx, op::add(ctx, mixed.reshape(flat), moved.reshape(flat)));
   }

@@ -16,13 +16,15 @@ struct PlainScores {
   kernel::PlainScore bind(Context&, const AttentionCall<T>&) const { return {}; }
 };
 
-/// The slope of head h of H (Press, Smith, Lewis 2022): 2^(−8(h+1)/H) if H is a power of 2; else those of the next smaller
-/// power of 2, then every other one of twice that.
+/// The slope of head h of H (Press, Smith, Lewis 2022): 2^(−8(h+1)/H) if H is a power of 2; else those of the next
+/// smaller power of 2, then every other one of twice that.
 inline double alibi_slope(Index h, Index heads) {
   ensure(heads > 0 && h >= 0 && h < heads, "alibi", "there is no head ", h, " of ", heads);
   Index power = 1;
   while (2 * power <= heads) power *= 2;
-  const auto slope = [](Index number, Index of) { return std::exp2(-8 * static_cast<double>(number) / static_cast<double>(of)); };
+  const auto slope = [](Index number, Index of) {
+    return std::exp2(-8 * static_cast<double>(number) / static_cast<double>(of));
+  };
   return h < power ? slope(h + 1, power) : slope(2 * (h - power) + 1, 2 * power);
 }
 
@@ -47,7 +49,9 @@ struct CappedScores {
 
   double cap;
 
-  explicit CappedScores(const AttentionConfig& config) : cap(config.cap) { require_range("attention", "cap", cap, smallest_real); }
+  explicit CappedScores(const AttentionConfig& config) : cap(config.cap) {
+    require_range("attention", "cap", cap, smallest_real);
+  }
   static void visit(auto&&, auto&...) {}
   kernel::CappedScore<T> bind(Context&, const AttentionCall<T>&) const { return {static_cast<T>(cap)}; }
 };

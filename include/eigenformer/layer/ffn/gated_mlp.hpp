@@ -9,7 +9,8 @@
 
 namespace eigenformer {
 
-/// The hidden width at which a gated network has as many weights as a plain one of `hidden`: 2/3 of it, rounded up to a multiple.
+/// The hidden width at which a gated network has as many weights as a plain one of `hidden`: 2/3 of it, rounded up to a
+/// multiple.
 inline Index gated_hidden(Index hidden, Index multiple = 1) {
   require_range("gated_hidden", "hidden", hidden, 1);
   require_range("gated_hidden", "multiple", multiple, 1);
@@ -47,7 +48,8 @@ struct GatedMlp {
 
   /// x (B, N, D) → (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const {
-    return op::gated_mlp<Activation, T>(ctx, x, {gate.weight, gate.bias}, {up.weight, up.bias}, {down.weight, down.bias});
+    return op::gated_mlp<Activation, T>(ctx, x, {gate.weight, gate.bias}, {up.weight, up.bias},
+                                        {down.weight, down.bias});
   }
 };
 

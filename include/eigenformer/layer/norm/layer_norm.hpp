@@ -35,8 +35,12 @@ struct LayerNorm {
   }
 
   /// x (…, D) → (…, D)
-  ConstView<T, 2> operator()(Context& ctx, ConstView<T, 2> x) const { return op::norm<NormKind::layer>(ctx, x, {weight, bias}, epsilon); }
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const { return op::norm<NormKind::layer>(ctx, x, {weight, bias}, epsilon); }
+  ConstView<T, 2> operator()(Context& ctx, ConstView<T, 2> x) const {
+    return op::norm<NormKind::layer>(ctx, x, {weight, bias}, epsilon);
+  }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const {
+    return op::norm<NormKind::layer>(ctx, x, {weight, bias}, epsilon);
+  }
 
   /// norm(x + dropout(update)): both (B, N, D) → (B, N, D)
   ConstView<T, 3> of_residual(Context& ctx, ConstView<T, 3> x, ConstView<T, 3> update, double dropout) const {

@@ -30,8 +30,12 @@ struct RmsNorm {
   static void visit(auto&& f, auto&... m) { f(Leaf{"weight", OnePlus ? Init::zeros : Init::ones}, m.weight...); }
 
   /// x (…, D) → (…, D)
-  ConstView<T, 2> operator()(Context& ctx, ConstView<T, 2> x) const { return op::norm<NormKind::rms>(ctx, x, weights(), epsilon); }
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const { return op::norm<NormKind::rms>(ctx, x, weights(), epsilon); }
+  ConstView<T, 2> operator()(Context& ctx, ConstView<T, 2> x) const {
+    return op::norm<NormKind::rms>(ctx, x, weights(), epsilon);
+  }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const {
+    return op::norm<NormKind::rms>(ctx, x, weights(), epsilon);
+  }
 
   /// norm(x + dropout(update)): both (B, N, D) → (B, N, D)
   ConstView<T, 3> of_residual(Context& ctx, ConstView<T, 3> x, ConstView<T, 3> update, double dropout) const {

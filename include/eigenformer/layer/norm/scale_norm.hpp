@@ -23,7 +23,8 @@ struct ScaleNorm {
   Tensor<T, 1> weight;  // (1): g
   double factor, epsilon;
 
-  explicit ScaleNorm(const ScaleNormConfig& config) : factor(1 / std::sqrt(static_cast<double>(config.width))), epsilon(config.epsilon) {
+  explicit ScaleNorm(const ScaleNormConfig& config)
+      : factor(1 / std::sqrt(static_cast<double>(config.width))), epsilon(config.epsilon) {
     require_range("scale_norm", "width", config.width, 1);
     require_range("scale_norm", "epsilon", config.epsilon, 0);
     weight = Tensor<T, 1>(Shape{1});

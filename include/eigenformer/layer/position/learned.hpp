@@ -30,7 +30,8 @@ struct Learned : NoPosition<T> {
     for (Index b = 0; b < batch; ++b)
       for (Index n = 0; n < tokens; ++n) {
         const Index position = positions.at(b, n);
-        ensure(position < longest(), "learned", "position ", position, " of token ", n, " is past the last of ", longest());
+        ensure(position < longest(), "learned", "position ", position, " of token ", n, " is past the last of ",
+               longest());
         ids(b, n) = static_cast<Id>(position + Offset);
       }
     return op::add(ctx, x, op::embedding<T>(ctx, ConstView<Id, 2>(ids), weight));

@@ -13,7 +13,8 @@ struct Relative : NoPosition<T> {
   Tensor<T, 2> weight;  // (buckets, H)
   RelativeBuckets buckets;
 
-  explicit Relative(const PositionConfig& config, Index count = 32, Index furthest = 128) : buckets{count, furthest, Bidirectional} {
+  explicit Relative(const PositionConfig& config, Index count = 32, Index furthest = 128)
+      : buckets{count, furthest, Bidirectional} {
     buckets.validate();
     require_range("relative", "heads", config.heads, 1);
     weight = Tensor<T, 2>(Shape{count, config.heads});
@@ -23,8 +24,12 @@ struct Relative : NoPosition<T> {
 
   void attend(Context& ctx, Index batch, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
     positions.validate("relative", batch, tokens);
-    ensure(positions.shared() || call.caches, "relative", "explicit positions are not supported: distances are those of tokens");
-    call.bias = op::spread_buckets<T>(ctx, weight, buckets, call.caches ? call.longest(batch * tokens) : batch > 0 ? tokens : 0);
+    ensure(positions.shared() || call.caches, "relative",
+           "explicit positions are not supported: distances are those of tokens");
+    call.bias = op::spread_buckets<T>(ctx, weight, buckets,
+                                      call.caches ? call.longest(batch * tokens)
+                                      : batch > 0 ? tokens
+                                                  : 0);
   }
 };
 

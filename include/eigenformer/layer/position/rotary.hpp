@@ -1,5 +1,5 @@
-// Rotary positions (RoFormer: Su et al. 2021), for RotaryHeads; frequencies base^(−2i/R) for pairs i of the R rotated elements,
-// and the ways to stretch them beyond the length of training.
+// Rotary positions (RoFormer: Su et al. 2021), for RotaryHeads; frequencies base^(−2i/R) for pairs i of the R rotated
+// elements, and the ways to stretch them beyond the length of training.
 #pragma once
 
 #include <algorithm>
@@ -26,15 +26,16 @@ struct NtkScaling {
   double factor = 1;
 };
 
-/// NTK-aware only as far as the sequence is longer than that of training: base · (factor·N/original − (factor − 1))^(R/(R − 2)).
-/// The base depends on the length, so keys of an earlier, shorter call must not be kept.
+/// NTK-aware only as far as the sequence is longer than that of training: base · (factor·N/original − (factor −
+/// 1))^(R/(R − 2)). The base depends on the length, so keys of an earlier, shorter call must not be kept.
 struct DynamicNtkScaling {
   double factor = 1;
   Index original = 2048;  ///< tokens of training
 };
 
-/// YaRN (Peng et al. 2023): frequencies that turn less than `slow` times in `original` tokens are divided by `factor`, those that
-/// turn more than `fast` times stay, with a ramp between; cosine and sine are multiplied by the attention factor.
+/// YaRN (Peng et al. 2023): frequencies that turn less than `slow` times in `original` tokens are divided by `factor`,
+/// those that turn more than `fast` times stay, with a ramp between; cosine and sine are multiplied by the attention
+/// factor.
 struct YarnScaling {
   double factor = 1;
   Index original = 4096;
@@ -51,26 +52,30 @@ struct LongScaling {
   std::optional<double> attention_factor{};  ///< none: √(1 + ln(longest/original)/ln(original))
 };
 
-/// LLaMA 3 (Dubey et al. 2024): wavelengths beyond original/low are divided by `factor`, those below original/high stay.
+/// LLaMA 3 (Dubey et al. 2024): wavelengths beyond original/low are divided by `factor`, those below original/high
+/// stay.
 struct Llama3Scaling {
   double factor = 8, low = 1, high = 4;
   Index original = 8192;
 };
 
 struct RotaryConfig {
-  Index width = 0;       ///< E
-  Index rotated = 0;     ///< R, even; 0: E
-  double base = 10000;   ///< θ
+  Index width = 0;      ///< E
+  Index rotated = 0;    ///< R, even; 0: E
+  double base = 10000;  ///< θ
   RotaryLayout layout = RotaryLayout::halves;
-  std::variant<std::monostate, LinearScaling, NtkScaling, DynamicNtkScaling, YarnScaling, LongScaling, Llama3Scaling> scaling{};
+  std::variant<std::monostate, LinearScaling, NtkScaling, DynamicNtkScaling, YarnScaling, LongScaling, Llama3Scaling>
+      scaling{};
 };
 
-/// The frequencies of R/2 pairs in radians per token, and what cosine and sine are multiplied by, for sequences of `tokens`.
+/// The frequencies of R/2 pairs in radians per token, and what cosine and sine are multiplied by, for sequences of
+/// `tokens`.
 struct RotaryFrequencies {
   std::vector<double> values;
   double attention_factor = 1;
 
-  RotaryFrequencies(const RotaryConfig& config, Index tokens) : rotated_(config.rotated > 0 ? config.rotated : config.width), base_(config.base) {
+  RotaryFrequencies(const RotaryConfig& config, Index tokens)
+      : rotated_(config.rotated > 0 ? config.rotated : config.width), base_(config.base) {
     require_range("rotary", "width", config.width, 1);
     require_range("rotary", "rotated", config.rotated, 0, config.width);
     ensure(rotated_ % 2 == 0, "rotary", "cannot rotate ", rotated_, " of ", config.width, " elements");
@@ -86,9 +91,12 @@ struct RotaryFrequencies {
   }
 
   void plain(double base) {
-    for (Index i = 0; i < rotated_; i += 2) values.push_back(std::pow(base, -static_cast<double>(i) / static_cast<double>(rotated_)));
+    for (Index i = 0; i < rotated_; i += 2)
+      values.push_back(std::pow(base, -static_cast<double>(i) / static_cast<double>(rotated_)));
   }
-  double stretched(double by) const { return base_ * std::pow(by, static_cast<double>(rotated_) / static_cast<double>(rotated_ - 2)); }
+  double stretched(double by) const {
+    return base_ * std::pow(by, static_cast<double>(rotated_) / static_cast<double>(rotated_ - 2));
+  }
 
   void set(std::monostate, Index) { plain(base_); }
   void set(const LinearScaling& by, Index) {
@@ -114,11 +122,13 @@ struct RotaryFrequencies {
     check_attention_factor(by.attention_factor);
     require_range("rotary", "slow", by.slow, smallest_real);
     require_range("rotary", "fast", by.fast, smallest_real);
-    ensure(by.fast > by.slow && base_ > 1, "rotary", "cannot stretch between ", by.slow, " and ", by.fast, " turns of base ", base_);
+    ensure(by.fast > by.slow && base_ > 1, "rotary", "cannot stretch between ", by.slow, " and ", by.fast,
+           " turns of base ", base_);
     plain(base_);
     // The pair that turns so many times in the original length.
     const auto pair = [&](double turns) {
-      return static_cast<double>(rotated_) * std::log(static_cast<double>(by.original) / (turns * 2 * std::numbers::pi)) / (2 * std::log(base_));
+      return static_cast<double>(rotated_) *
+             std::log(static_cast<double>(by.original) / (turns * 2 * std::numbers::pi)) / (2 * std::log(base_));
     };
     double first = pair(by.fast), last = pair(by.slow);
     if (by.truncated) first = std::floor(first), last = std::ceil(last);
@@ -143,7 +153,8 @@ struct RotaryFrequencies {
     const std::vector<double>& factors = tokens > by.original ? by.long_factors : by.short_factors;
     for (std::size_t i = 0; i < values.size(); ++i) values[i] /= factors[i];
     const double stretch = static_cast<double>(by.longest) / static_cast<double>(by.original);
-    attention_factor = by.attention_factor.value_or(stretch <= 1 ? 1 : std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(by.original))));
+    attention_factor = by.attention_factor.value_or(
+        stretch <= 1 ? 1 : std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(by.original))));
   }
   void set(const Llama3Scaling& by, Index) {
     check_factor(by.factor, smallest_real);
@@ -153,7 +164,8 @@ struct RotaryFrequencies {
     ensure(by.high > by.low, "rotary", "cannot stretch between ", by.low, " and ", by.high, " turns");
     plain(base_);
     for (double& value : values) {
-      const double turns = static_cast<double>(by.original) * value / (2 * std::numbers::pi), ramp = std::clamp((turns - by.low) / (by.high - by.low), 0.0, 1.0);
+      const double turns = static_cast<double>(by.original) * value / (2 * std::numbers::pi),
+                   ramp = std::clamp((turns - by.low) / (by.high - by.low), 0.0, 1.0);
       value = (1 - ramp) * value / by.factor + ramp * value;
     }
   }
@@ -174,8 +186,10 @@ struct Rotary : NoPosition<T> {
 
   void attend(Context& ctx, Index batch, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
     positions.validate("rotary", batch, tokens);
-    if (!std::holds_alternative<DynamicNtkScaling>(config.scaling) && !std::holds_alternative<LongScaling>(config.scaling)) {
-      call.rotary = op::rotary_table<T>(ctx, frequencies.values, frequencies.attention_factor, config.layout, batch, tokens, positions);
+    if (!std::holds_alternative<DynamicNtkScaling>(config.scaling) &&
+        !std::holds_alternative<LongScaling>(config.scaling)) {
+      call.rotary = op::rotary_table<T>(ctx, frequencies.values, frequencies.attention_factor, config.layout, batch,
+                                        tokens, positions);
       return;
     }
     // Every sequence has its own length, padding not counted, and so its own frequencies.
@@ -185,10 +199,13 @@ struct Rotary : NoPosition<T> {
     const auto cosine = ctx.arena.allocate<T>(shape), sine = ctx.arena.allocate<T>(shape);
     for (Index b = 0; b < batch; ++b) {
       Index length = 0;
-      for (Index n = 0; n < (call.mask.key_lengths ? call.mask.key_lengths[b] : tokens); ++n) length = (std::max)(length, positions.at(b, n) + 1);
+      for (Index n = 0; n < (call.mask.key_lengths ? call.mask.key_lengths[b] : tokens); ++n)
+        length = (std::max)(length, positions.at(b, n) + 1);
       const RotaryFrequencies own(config, length);
-      const Positions its{.first = positions.first, .given = positions.given ? positions.given.slice(0, b, 1) : ConstView<Index, 2>()};
-      kernel::rotary_table<T>(ctx.threads, own.values, own.attention_factor, its, cosine.slice(0, b, 1), sine.slice(0, b, 1));
+      const Positions its{.first = positions.first,
+                          .given = positions.given ? positions.given.slice(0, b, 1) : ConstView<Index, 2>()};
+      kernel::rotary_table<T>(ctx.threads, own.values, own.attention_factor, its, cosine.slice(0, b, 1),
+                              sine.slice(0, b, 1));
     }
     call.rotary = {cosine, sine, config.layout};
   }

@@ -16,9 +16,13 @@ struct Sinusoidal : NoPosition<T> {
   explicit Sinusoidal(const PositionConfig&) {}
 
   /// x (B, N, D) at positions first, first + 1, … → x + PE (B, N, D)
-  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, Index first = 0) const { return embed(ctx, x, {.first = first}); }
+  ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, Index first = 0) const {
+    return embed(ctx, x, {.first = first});
+  }
 
-  ConstView<T, 3> embed(Context& ctx, ConstView<T, 3> x, const Positions& positions) const { return op::add_sinusoid(ctx, x, positions, base, layout); }
+  ConstView<T, 3> embed(Context& ctx, ConstView<T, 3> x, const Positions& positions) const {
+    return op::add_sinusoid(ctx, x, positions, base, layout);
+  }
 };
 
 }  // namespace eigenformer
