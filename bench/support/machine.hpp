@@ -119,7 +119,7 @@ void settle(const Context& ctx, F&& f) {
 
 /// Whom the figures are of: printed above all rows.
 inline const int told = [] {
-  benchmark::AddCustomContext("instruction_set", EIGENFORMER_BENCH_TEXT(EIGENFORMER_SIMD));
+  benchmark::AddCustomContext("instruction_set", EIGENFORMER_BENCH_TEXT(EIGENFORMER_INSTRUCTION_SET));
   benchmark::AddCustomContext("compiler", __VERSION__);
   return 0;
 }();

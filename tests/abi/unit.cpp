@@ -4,24 +4,28 @@
 #include <algorithm>
 
 #include "eigenformer/core/initialize.hpp"
+#include "eigenformer/io/checkpoint.hpp"
+#include "eigenformer/model/encoder_decoder.hpp"
 #include "eigenformer/op/cross_entropy.hpp"
+#include "eigenformer/op/weight.hpp"
 
 namespace {
 
 #define EIGENFORMER_TEXT_OF(name) #name
 #define EIGENFORMER_TEXT(name) EIGENFORMER_TEXT_OF(name)
 
-template <class... Types>
-std::vector<std::size_t> layout_of() {
-  return {sizeof(Types)..., alignof(Types)...};
+namespace ef = eigenformer;
+using Model = ef::EncoderDecoder<>;
+
+template <class Function>
+const void* place_of(Function* function) {
+  return reinterpret_cast<const void*>(function);
 }
 
-std::vector<std::size_t> layout() {
-  return layout_of<ef::Shape<3>, ef::View<float, 3>, ef::Tensor<float, 1>, ef::Tensor<double, 4>, ef::Threads,
-                   ef::Arena, ef::Tape, ef::Context, ef::Mask, ef::Random, Model>();
+std::vector<const void*> functions() {
+  return {place_of(&ef::require_memory), place_of(&ef::kernel::linear_forward<float>),
+          place_of(&ef::op::check_linear<float, 3>), place_of(&ef::last_rows<float>), place_of(&ef::initialize<Model>)};
 }
-
-std::unique_ptr<ef::Context> context(int threads) { return std::make_unique<ef::Context>(ef::Threads(threads)); }
 
 Model model() {
   Model made({.source_vocabulary = 13,
@@ -40,39 +44,48 @@ ef::ConstView<ef::Id, 2> rows(const std::vector<ef::Id>& ids) {
   return {ids.data(), {2, static_cast<ef::Index>(ids.size()) / 2}};
 }
 
-ef::ConstView<float, 3> logits(ef::Context& ctx, const Model& with) {
-  return with(ctx, {.source = rows(source), .source_lengths = lengths, .target = rows(target)});
+std::vector<float> values(const auto& x) { return {x.data(), x.data() + x.size()}; }
+
+std::vector<float> logits_by(ef::Context& ctx, const Model& with) {
+  return values(with(ctx, {.source = rows(source), .source_lengths = lengths, .target = rows(target)}));
 }
 
-ef::Tensor<float, 3> forward(ef::Context& ctx, const Model& with) { return ef::Tensor<float, 3>(logits(ctx, with)); }
-
-Model packed(Model of) {
-  ef::Context packing{ef::Threads(2)};
-  ef::pack(packing, of);
-  return of;
+std::vector<float> logits(int threads, bool packed) {
+  ef::Context ctx{ef::Threads(threads)};
+  Model with = model();
+  if (packed) ef::pack(ctx, with);
+  return logits_by(ctx, with);
 }
 
-ef::Tensor<float, 2> product(ef::Context& ctx, const ef::Weight<float>& weight) {
-  ef::Tensor<float, 2> x(ef::Shape<2>{2, weight.extent(1)}), y(ef::Shape<2>{2, weight.extent(0)});
-  std::fill_n(x.data(), x.size(), 1.0f);
-  const auto scratch = ctx.scratch();
-  ef::kernel::linear_forward<float>(ctx.threads, ctx.arena, x.view(), weight.view(), ef::ConstView<float, 1>(),
-                                    y.view(), weight.panels());
-  return y;
-}
-
-Model gradient(Model of) {
+std::vector<float> gradient() {
+  const Model of = model();
   Model result = ef::zeros_like(of);
   ef::Context ctx{ef::Threads(2)};
   ef::Tape tape;
   ctx.tape = &tape;
   tape.watch(of, result);
-  ef::backward(ctx, ef::op::cross_entropy(ctx, logits(ctx, of), rows(next)).sum);
-  return result;
+  const auto y = of(ctx, {.source = rows(source), .source_lengths = lengths, .target = rows(target)});
+  ef::backward(ctx, ef::op::cross_entropy(ctx, y, rows(next)).sum);
+  std::vector<float> all;
+  ef::walk(
+      [&](const std::string& path, const ef::Leaf&, const auto& x) {
+        // The bias of the keys has a gradient of rounding errors: softmax does not see it.
+        if (path.find("key.bias") == std::string::npos) all.insert(all.end(), x.data(), x.data() + x.size());
+      },
+      result);
+  return all;
 }
 
-ef::ConstView<float, 2> halves(ef::ConstView<float, 2> x) { return x.slice(1, x.extent(1) / 2, x.extent(1) / 2); }
+void save(const std::string& path) { ef::save(path, model()); }
+
+std::vector<float> logits_of(const std::string& path) {
+  Model from = model();
+  ef::walk([](const ef::Leaf&, auto& x) { std::fill_n(x.data(), x.size(), 0); }, from);
+  ef::load(path, from);
+  ef::Context ctx;
+  return logits_by(ctx, from);
+}
 
 }  // namespace
 
-extern const Unit UNIT{EIGENFORMER_TEXT(UNIT), layout, context, model, forward, packed, gradient, product, halves};
+extern const Unit UNIT{EIGENFORMER_TEXT(UNIT), functions, logits, gradient, save, logits_of};

@@ -1,28 +1,17 @@
-// What a unit does for the others.
+// What every unit can do. Nothing of ours crosses between units: each has types and functions of its own.
 #pragma once
 
-#include <cstddef>
-#include <memory>
+#include <string>
 #include <vector>
-
-#include "eigenformer/model/encoder_decoder.hpp"
-#include "eigenformer/op/weight.hpp"
-
-namespace ef = eigenformer;
-
-using Model = ef::EncoderDecoder<>;
 
 struct Unit {
   const char* name;
-  std::vector<std::size_t> (*layout)();  // sizes and alignments of our types
-  std::unique_ptr<ef::Context> (*context)(int threads);
-  Model (*model)();                                             // initialised
-  ef::Tensor<float, 3> (*forward)(ef::Context&, const Model&);  // logits
-  Model (*packed)(Model model);                                 // takes the model over
-  Model (*gradient)(Model model);                               // likewise, and frees it
-  ef::Tensor<float, 2> (*product)(ef::Context&,
-                                  const ef::Weight<float>&);   // ones (2, In)·weightᵀ, by the unit's own kernel
-  ef::ConstView<float, 2> (*halves)(ef::ConstView<float, 2>);  // the right half of the columns
+  std::vector<const void*> (
+      *functions)();  // where the linker has put some of this unit's, one of each layer of the library
+  std::vector<float> (*logits)(int threads, bool packed);    // of the unit's own model
+  std::vector<float> (*gradient)();                          // of its weights, one after the other
+  void (*save)(const std::string& path);                     // the model
+  std::vector<float> (*logits_of)(const std::string& path);  // of the model that another saved
 };
 
 extern const Unit baseline, avx2, avx512;

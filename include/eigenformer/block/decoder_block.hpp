@@ -7,7 +7,7 @@
 #include "eigenformer/layer/attention/attention.hpp"
 #include "eigenformer/layer/ffn/mlp.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 template <class ResidualType = PostNorm<float>, class SelfAttention = Attention<typename ResidualType::Scalar>,
           class CrossAttention = Attention<typename ResidualType::Scalar>,

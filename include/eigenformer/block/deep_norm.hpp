@@ -9,7 +9,7 @@
 #include "eigenformer/op/affine.hpp"
 #include "eigenformer/op/dropout.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// α of a stack of so many layers without cross-attention (table 1): (2L)^¼
 inline double deep_norm_alpha(Index layers) { return std::pow(2 * static_cast<double>(layers), 0.25); }

@@ -8,7 +8,7 @@
 #include "eigenformer/op/affine.hpp"
 #include "eigenformer/op/dropout.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 template <Real T = float, class NormType = LayerNorm<T>>
 struct LayerScale {

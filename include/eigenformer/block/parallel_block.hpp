@@ -8,7 +8,7 @@
 #include "eigenformer/layer/norm/layer_norm.hpp"
 #include "eigenformer/op/dropout.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 template <Real T_ = float, class NormType = LayerNorm<T_>, class SelfAttention = Attention<T_>,
           class FeedForward = Mlp<T_>>

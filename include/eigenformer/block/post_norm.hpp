@@ -6,7 +6,7 @@
 #include "eigenformer/layer/norm/layer_norm.hpp"
 #include "eigenformer/op/dropout.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 template <Real T = float, class NormType = LayerNorm<T>>
 struct PostNorm {

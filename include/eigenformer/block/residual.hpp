@@ -6,7 +6,7 @@
 #include "eigenformer/core/settings.hpp"
 #include "eigenformer/layer/attention/attention.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct ResidualConfig {
   Index width = 512;

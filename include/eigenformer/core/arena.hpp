@@ -23,7 +23,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// A stack of memory blocks. In steady state (the same work again after reset()) it asks the system for nothing.
 /// Released memory is poisoned under AddressSanitizer, and new memory filled with NaN bytes in debug builds, so that

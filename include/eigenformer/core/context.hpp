@@ -18,7 +18,7 @@
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/core/visit.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 class Context;
 

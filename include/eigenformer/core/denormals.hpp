@@ -11,7 +11,7 @@
 #define EIGENFORMER_HAS_MXCSR 1
 #endif
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 

@@ -11,7 +11,7 @@
 
 #include "eigenformer/core/language.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// What every failed check throws; what() reads "[place] sentence with all the numbers involved".
 class Error : public std::runtime_error {

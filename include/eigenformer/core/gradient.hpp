@@ -3,7 +3,7 @@
 
 #include "eigenformer/core/view.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// A place for dL/dx, and whether what is there counts: the first contribution overwrites, the others add.
 /// A null one (`!gradient`) means that nobody asked.

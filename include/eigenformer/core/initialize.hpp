@@ -12,7 +12,7 @@
 #include "eigenformer/core/random.hpp"
 #include "eigenformer/core/visit.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Gives every weight the initial value that its Leaf names; the same seed gives the same values on every platform.
 ///   Init::half, tiny  ½, 10⁻⁴

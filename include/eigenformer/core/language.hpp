@@ -1,6 +1,8 @@
 // What the compiler must be asked for, said in one line: every header of ours begins with this one, directly or not.
 #pragma once
 
+#include "eigenformer/version.hpp"
+
 #if defined(_MSVC_LANG) ? _MSVC_LANG < 202002L : __cplusplus < 202002L
 #error "eigenformer needs C++20: compile with -std=c++20 or later"
 #include "eigenformer needs C++20"  // ends the compilation, where a thousand errors would follow

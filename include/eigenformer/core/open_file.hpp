@@ -11,7 +11,7 @@
 
 #include "eigenformer/core/error.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 

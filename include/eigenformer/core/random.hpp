@@ -9,7 +9,7 @@
 
 #include "eigenformer/core/scalar.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 

@@ -7,7 +7,7 @@
 
 #include "eigenformer/core/language.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Extents, strides and counts; signed, the same type as Eigen::Index.
 using Index = std::ptrdiff_t;

@@ -8,7 +8,7 @@
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/scalar.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Of an axis: token ids have 32 bits.
 inline constexpr Index largest_extent = (std::numeric_limits<Id>::max)();

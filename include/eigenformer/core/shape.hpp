@@ -7,7 +7,7 @@
 
 #include "eigenformer/core/scalar.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Extents, outermost first, e.g. Shape{B, N, D}.
 template <int Rank>

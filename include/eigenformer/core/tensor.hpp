@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Everything we allocate starts on a cache line, whatever instruction set the translation unit is compiled for.
 inline constexpr std::size_t alignment = 64;

@@ -26,7 +26,7 @@
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/scalar.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 

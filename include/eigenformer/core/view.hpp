@@ -13,7 +13,7 @@
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/core/shape.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// A row-major Eigen matrix over somebody else's memory; rows may be further apart than they are wide.
 template <class T>

@@ -23,7 +23,7 @@
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/tensor.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Initial values; see initialize().
 enum class Init { zeros, ones, half, tiny, xavier, embedding };

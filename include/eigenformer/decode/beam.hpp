@@ -18,7 +18,7 @@
 #include "eigenformer/decode/rules.hpp"
 #include "eigenformer/decode/sequences.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// What a total log-probability is divided by, so that texts of different lengths compare.
 enum class LengthPenalty {

@@ -19,7 +19,7 @@
 #include "eigenformer/decode/sampler.hpp"
 #include "eigenformer/decode/sequences.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct GenerateConfig {
   Index max_tokens = 100;  ///< at most so many per sequence, an end token included; learned positions must reach so far

@@ -21,7 +21,7 @@
 #include "eigenformer/kernel/softmax.hpp"
 #include "eigenformer/kernel/top.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Where a token is about to be chosen.
 struct DecodeStep {

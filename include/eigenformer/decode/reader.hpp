@@ -11,7 +11,7 @@
 #include "eigenformer/core/settings.hpp"
 #include "eigenformer/model/next_tokens.hpp"
 
-namespace eigenformer::detail {
+namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 /// Gives a model what it has not read of some texts yet. The memory that it needs is kept from step to step.
 class Reader {

@@ -9,7 +9,7 @@
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/decode/processors.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Applied in this order. A forced token, or one of a prefix, is subject to none of them; a prefix comes before a
 /// forced token. The order is that of transformers 5 (repetition penalty, no repeated n-grams, exclusions), but for

@@ -12,7 +12,7 @@
 #include "eigenformer/decode/processors.hpp"
 #include "eigenformer/decode/rules.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// How tokens are drawn; the filters apply in this order. Temperature 0 is no drawing at all.
 struct Sampling {

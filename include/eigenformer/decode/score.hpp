@@ -17,7 +17,7 @@
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/softmax.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct ScoreConfig {
   std::optional<Id> begin{};  ///< comes before every text; encoder–decoders need it

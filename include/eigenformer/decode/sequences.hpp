@@ -11,7 +11,7 @@
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/core/tensor.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// What decoding takes: vectors of ids, {{1, 5}, {7}, {}}, or a single one, {1, 5, 7}, which is the same as {{1, 5,
 /// 7}}.

@@ -17,7 +17,7 @@
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/io/safetensors.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct LoadOptions {
   bool allow_extra = false;  ///< ignore tensors that the model does not have

@@ -29,7 +29,7 @@
 #include <unistd.h>
 #endif
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 

@@ -28,7 +28,7 @@
 #include "eigenformer/io/replace_file.hpp"
 #include "eigenformer/io/safetensors_header.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// An open file: what it contains, and its elements on request. Use from one thread at a time.
 class Safetensors {

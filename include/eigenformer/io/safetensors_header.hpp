@@ -29,7 +29,7 @@
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/core/view.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// The free text of a file.
 using Metadata = std::map<std::string, std::string>;

@@ -8,7 +8,7 @@
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// x
 struct Identity {
@@ -145,7 +145,7 @@ struct GeluSigmoid {
   }
 };
 
-namespace kernel::inline EIGENFORMER_SIMD {
+namespace kernel {
 
 /// y = activation(x), all (R, D)
 template <class Activation, class T>
@@ -222,5 +222,5 @@ struct ActivatedBias {
   }
 };
 
-}  // namespace kernel::inline EIGENFORMER_SIMD
+}  // namespace kernel
 }  // namespace eigenformer

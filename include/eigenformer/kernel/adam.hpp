@@ -11,7 +11,7 @@
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 inline constexpr Index flat_grain = 16384;  // elements of a piece
 
@@ -68,4 +68,4 @@ double squared_norm(const Threads& threads, Arena& arena, Index count, const T* 
   return sum;
 }
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

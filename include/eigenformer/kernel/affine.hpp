@@ -10,7 +10,7 @@
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 /// x, y (R, D); weight (D) or (1), bias (D), either may be null; the weight is multiplied by `factor`.
 template <class T>
@@ -66,4 +66,4 @@ void affine_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, Co
   }
 }
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

@@ -31,7 +31,7 @@
 #include "eigenformer/kernel/score.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 /// The sums of the weights by distance, which relative values are mixed by (Shaw et al. 2018): column distance + before
 /// of (B, H, N, distances), clipped at the ends.
@@ -762,4 +762,4 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
   }
 }
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

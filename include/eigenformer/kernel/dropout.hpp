@@ -15,7 +15,7 @@
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 /// x·factor, and 0 where the factor is 0 whatever x is.
 template <class V>
@@ -127,4 +127,4 @@ void dropout_backward(const Threads& threads, ConstView<T, 2> dy, const Dropout&
   });
 }
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

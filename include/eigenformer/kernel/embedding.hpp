@@ -8,7 +8,7 @@
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 /// y (R, D) = scale · table (V, D) at ids (R), which must be in [0, V).
 template <class T>
@@ -43,4 +43,4 @@ void embedding_backward(const Threads& threads, ConstView<Id, 1> ids, ConstView<
   });
 }
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

@@ -13,7 +13,7 @@
 #include "eigenformer/kernel/gemm.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 /// A linear map: weight (Out, In), bias (Out) or null, and the weight packed, or null.
 template <class T>
@@ -176,4 +176,4 @@ void gated_mlp_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x,
   linear_backward_weight<T>(threads, arena, up_slope, x, dup.weight, dup.bias);
 }
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

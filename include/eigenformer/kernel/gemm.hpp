@@ -18,7 +18,7 @@
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 /// rows × vectors accumulators, `vectors` registers of the right factor and one of the left fill the register file.
 template <Real T>
@@ -516,4 +516,4 @@ void linear_backward_weight(const Threads& threads, Arena& arena, ConstView<T, 2
   });
 }
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

@@ -9,7 +9,7 @@
 #include "eigenformer/kernel/gemm.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 /// A right factor whose panels and rows lie so far apart: Panels, or the keys or values of a block.
 template <class T>
@@ -104,4 +104,4 @@ struct KvBlock {
   }
 };
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

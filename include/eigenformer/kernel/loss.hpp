@@ -11,7 +11,7 @@
 #include "eigenformer/kernel/simd.hpp"
 #include "eigenformer/kernel/softmax.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 /// Σ over rows of −Σ_v q(v) log p(v), p = softmax(logits (R, V)), q = (1 − ε)·[v = target] + ε/V. Rows whose target (R)
 /// is `ignore` count nothing. `totals` (R) is kept for the backward pass.
@@ -72,4 +72,4 @@ void cross_entropy_backward(const Threads& threads, ConstView<T, 2> logits, Cons
   });
 }
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

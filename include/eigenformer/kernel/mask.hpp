@@ -8,7 +8,7 @@
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/view.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// True where a query may attend to a key: (N, M), (B, N, M) or (B, H, N, M); an extent of 1 stands for all.
 struct Allowed {

@@ -16,7 +16,7 @@
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 enum class NormKind { layer, rms };
 
@@ -166,4 +166,4 @@ void norm_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, cons
   merge(dbias, 1);
 }
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

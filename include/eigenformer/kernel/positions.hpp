@@ -7,7 +7,7 @@
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/view.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Token n of every sequence stands at first + n; or where `given` (B, N) says, e.g. for padding on the left.
 struct Positions {

@@ -10,7 +10,7 @@
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/view.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct RelativeBuckets {
   Index count = 32;           ///< of buckets

@@ -13,12 +13,12 @@
 #include "eigenformer/kernel/simd.hpp"
 #include "eigenformer/kernel/turning.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Which elements make pair i of R: (2i, 2i + 1) as in RoFormer, or (i, i + R/2) as in GPT-NeoX and LLaMA.
 enum class RotaryLayout { interleaved, halves };
 
-namespace kernel::inline EIGENFORMER_SIMD {
+namespace kernel {
 
 /// cosine and sine (B or 1, N, R/2) of every position and pair, times the attention factor.
 template <class T>
@@ -84,5 +84,5 @@ void rotary(const Threads& threads, ConstView<T, 4> x, const RotaryTable<T>& tab
   });
 }
 
-}  // namespace kernel::inline EIGENFORMER_SIMD
+}  // namespace kernel
 }  // namespace eigenformer

@@ -8,7 +8,7 @@
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 template <class T>
 using RowMap = Eigen::Map<Eigen::Array<T, 1, Eigen::Dynamic>>;
@@ -27,8 +27,6 @@ ConstRowMap<T> row_map(const T* data, Index width) {
 /// Rows per piece for a pass over memory: enough to pay for handing it to another thread.
 inline Index row_grain(Index width) { return (std::max)(Index{1}, Index{16384} / (std::max)(width, Index{1})); }
 
-inline namespace EIGENFORMER_SIMD {
-
 /// Asks for part of a row of x, which may be null, before it is needed.
 template <class T>
 void prefetch_row(ConstView<T, 2> x, Index row, Index column, Index count) {
@@ -36,5 +34,4 @@ void prefetch_row(ConstView<T, 2> x, Index row, Index column, Index count) {
   for (Index j = 0; j < count; j += Vec<T>::lanes) prefetch_to_write(x.row(row) + column + j);
 }
 
-}  // namespace EIGENFORMER_SIMD
 }  // namespace eigenformer::kernel

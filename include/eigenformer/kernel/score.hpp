@@ -20,7 +20,7 @@
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 /// Query i of head h of sequence b; its own key is `position`.
 struct ScoreRow {
@@ -208,4 +208,4 @@ struct CappedScore {
   };
 };
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

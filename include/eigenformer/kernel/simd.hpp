@@ -23,20 +23,6 @@
 #include <emmintrin.h>
 #endif
 
-// Kernels of translation units that are compiled for different instruction sets must not be merged by the linker: their
-// registers, and so their panels, differ. Each set has its own inline namespace.
-#if defined(__AVX512F__)
-#define EIGENFORMER_SIMD avx512
-#elif defined(__AVX2__) && defined(__FMA__)
-#define EIGENFORMER_SIMD avx2
-#elif defined(__AVX__)
-#define EIGENFORMER_SIMD avx
-#elif defined(__SSE4_1__)
-#define EIGENFORMER_SIMD sse4
-#else
-#define EIGENFORMER_SIMD baseline
-#endif
-
 // Forced inlining, of functions and (behind the parameter list) of lambdas: register tiles live and die by it.
 #if defined(__GNUC__)
 #define EIGENFORMER_INLINE inline __attribute__((always_inline))
@@ -56,7 +42,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 template <Real T>
 struct Vec {
@@ -846,7 +832,7 @@ EIGENFORMER_INLINE T sum_vectors(Index count, F&& f) {
   return sum_vectors<T, 1>(count, [&](Index i, auto n) EIGENFORMER_INLINE_LAMBDA { return std::array{f(i, n)}; })[0];
 }
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop

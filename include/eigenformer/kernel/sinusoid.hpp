@@ -8,7 +8,7 @@
 #include "eigenformer/kernel/positions.hpp"
 #include "eigenformer/kernel/turning.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Two independent choices: where sines and cosines lie, and what the exponents are divided by.
 struct SinusoidLayout {
@@ -18,7 +18,7 @@ struct SinusoidLayout {
                            ///< instead of base^(−2i/D)
 };
 
-namespace kernel::inline EIGENFORMER_SIMD {
+namespace kernel {
 
 /// y (B, N, D) = x (B, N, D) + PE(position). An odd last column is a sine, or in halves nothing.
 template <class T>
@@ -49,5 +49,5 @@ void sinusoid_forward(const Threads& threads, ConstView<T, 3> x, const Positions
   });
 }
 
-}  // namespace kernel::inline EIGENFORMER_SIMD
+}  // namespace kernel
 }  // namespace eigenformer

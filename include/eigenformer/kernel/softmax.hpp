@@ -11,7 +11,7 @@
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 /// The largest of a row and Σ exp(x − largest): what a softmax needs, without overflow.
 template <class T>
@@ -109,4 +109,4 @@ void log_softmax_backward(const Threads& threads, ConstView<T, 2> y, ConstView<T
   });
 }
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

@@ -10,7 +10,7 @@
 
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 /// Whether every element of a row is less than +∞, and a number: −∞ is.
 template <class T>
@@ -89,4 +89,4 @@ void exclude_after(T* x, Index width, Id last) {
   });
 }
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

@@ -6,7 +6,7 @@
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
-namespace eigenformer::kernel::inline EIGENFORMER_SIMD {
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 /// Sine and cosine of position·frequency, in double: directly at every 32nd position, in between by the rotation of one
 /// step; so the value at a position depends on nothing else.
@@ -37,4 +37,4 @@ class Turning {
   Index at_ = -1;
 };
 
-}  // namespace eigenformer::kernel::inline EIGENFORMER_SIMD
+}  // namespace eigenformer::kernel

@@ -8,7 +8,7 @@
 #include "eigenformer/op/embedding.hpp"
 #include "eigenformer/op/linear.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct EmbeddingConfig {
   Index vocabulary = 0, width = 0;

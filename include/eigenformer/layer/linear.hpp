@@ -5,7 +5,7 @@
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/op/linear.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct LinearConfig {
   Index in = 0, out = 0;

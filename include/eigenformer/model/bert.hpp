@@ -17,7 +17,7 @@
 #include "eigenformer/op/activation.hpp"
 #include "eigenformer/op/dropout.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct BertConfig {
   Index vocabulary = 0;  ///< V

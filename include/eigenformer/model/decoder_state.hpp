@@ -13,7 +13,7 @@
 #include "eigenformer/layer/attention/kv_cache.hpp"
 #include "eigenformer/model/next_tokens.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// A value: copies go on independently. It comes from the model's start().
 template <Real T>

@@ -13,7 +13,7 @@
 #include "eigenformer/layer/position/rotary.hpp"
 #include "eigenformer/model/language_model.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Radford et al. 2019: learned positions, Pre-LN, GELU in its tanh form.
 template <Real T = float>

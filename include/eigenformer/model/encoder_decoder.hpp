@@ -19,7 +19,7 @@
 #include "eigenformer/op/affine.hpp"
 #include "eigenformer/op/dropout.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Which of the three tables (source, target, output) are one.
 enum class Sharing { none, target_and_output, source_and_target, all };

@@ -11,7 +11,7 @@
 #include "eigenformer/op/linear.hpp"
 #include "eigenformer/op/pool.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Which vector stands for a sequence.
 enum class Pooling { first, mean };

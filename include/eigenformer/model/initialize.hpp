@@ -10,7 +10,7 @@
 #include "eigenformer/core/random.hpp"
 #include "eigenformer/core/visit.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 

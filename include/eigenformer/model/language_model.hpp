@@ -20,7 +20,7 @@
 #include "eigenformer/op/affine.hpp"
 #include "eigenformer/op/dropout.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct LanguageModelConfig {
   Index vocabulary = 0;  ///< V

@@ -8,7 +8,7 @@
 #include "eigenformer/layer/position/sinusoidal.hpp"
 #include "eigenformer/model/encoder_decoder.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// All sines, then all cosines, of the paper's frequencies.
 template <Real T = float>

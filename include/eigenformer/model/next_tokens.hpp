@@ -8,7 +8,7 @@
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/scalar.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct NextTokens {
   std::span<const Id> ids;        ///< those of the first sequence, then those of the second, …

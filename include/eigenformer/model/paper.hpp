@@ -3,7 +3,7 @@
 
 #include "eigenformer/model/encoder_decoder.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Post-LN, sinusoidal positions, one table for source, target and output.
 using PaperTransformer = EncoderDecoder<PostNorm<float>>;

@@ -14,7 +14,7 @@
 #include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct StackConfig {
   Index layers = 6;  ///< L

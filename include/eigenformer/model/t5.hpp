@@ -8,7 +8,7 @@
 #include "eigenformer/layer/position/relative.hpp"
 #include "eigenformer/model/encoder_decoder.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 

@@ -9,7 +9,7 @@
 #include "eigenformer/op/linear.hpp"
 #include "eigenformer/op/weight.hpp"
 
-namespace eigenformer::op {
+namespace eigenformer::inline EIGENFORMER_ABI::op {
 
 /// x (…, D) → (…, D)
 template <class Activation, class T, int Rank>

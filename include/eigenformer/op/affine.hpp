@@ -6,7 +6,7 @@
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/kernel/affine.hpp"
 
-namespace eigenformer::op {
+namespace eigenformer::inline EIGENFORMER_ABI::op {
 
 /// x (…, D); weight (D), or (1) for all elements, or null; bias (D) or null → (…, D)
 template <class T, int Rank>

@@ -9,7 +9,7 @@
 #include "eigenformer/op/dropout.hpp"
 #include "eigenformer/op/relative.hpp"
 
-namespace eigenformer::op {
+namespace eigenformer::inline EIGENFORMER_ABI::op {
 
 // What happens to the scores: a kernel's Score (kernel/score.hpp), which holds views and numbers only; or, if it has a
 // gradient, a type whose forward<T>() is that and whose backward<T>(ctx) is the same with a place for the gradient.

@@ -5,7 +5,7 @@
 #include "eigenformer/kernel/loss.hpp"
 #include "eigenformer/op/embedding.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Smoothing mixes the target with the uniform distribution over all V classes, the target included: ε/V each. That is
 /// the definition the Transformer paper cites and PyTorch's; tensor2tensor's ε/(V−1) over the others is another one.

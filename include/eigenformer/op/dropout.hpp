@@ -6,7 +6,7 @@
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/kernel/dropout.hpp"
 
-namespace eigenformer::op {
+namespace eigenformer::inline EIGENFORMER_ABI::op {
 
 /// The next site of the context's stream; off without a stream or with probability 0.
 inline kernel::Dropout next_dropout(Context& ctx, double probability) {

@@ -9,7 +9,7 @@
 #include "eigenformer/kernel/sinusoid.hpp"
 #include "eigenformer/op/weight.hpp"
 
-namespace eigenformer::op {
+namespace eigenformer::inline EIGENFORMER_ABI::op {
 
 /// Throws unless every id is in [0, vocabulary).
 template <int Rank>

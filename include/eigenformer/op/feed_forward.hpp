@@ -8,7 +8,7 @@
 #include "eigenformer/op/linear.hpp"
 #include "eigenformer/op/weight.hpp"
 
-namespace eigenformer::op {
+namespace eigenformer::inline EIGENFORMER_ABI::op {
 
 /// A weight (Out, In), and a bias (Out) or none.
 template <class T>

@@ -7,7 +7,7 @@
 #include "eigenformer/kernel/gemm.hpp"
 #include "eigenformer/op/weight.hpp"
 
-namespace eigenformer::op {
+namespace eigenformer::inline EIGENFORMER_ABI::op {
 
 /// Throws unless x (…, In), weight (Out, In) and bias (Out), or null, fit.
 template <class T, int Rank>

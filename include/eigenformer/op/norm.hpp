@@ -7,7 +7,7 @@
 #include "eigenformer/kernel/norm.hpp"
 #include "eigenformer/op/dropout.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 using kernel::NormKind;
 

@@ -6,7 +6,7 @@
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/op/attention.hpp"
 
-namespace eigenformer::op {
+namespace eigenformer::inline EIGENFORMER_ABI::op {
 
 /// The mean over the tokens of each sequence: x (B, N, D), lengths (B) or null → (B, 1, D); zeros for a length of 0.
 /// It is attention with equal scores, so it is skipped, masked and differentiated as that.

@@ -6,7 +6,7 @@
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/kernel/relative.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// A bias for every head and distance key − query: column distance + before of (H, distances); beyond the ends, that of
 /// the end.

@@ -7,7 +7,7 @@
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/kernel/rotary.hpp"
 
-namespace eigenformer::op {
+namespace eigenformer::inline EIGENFORMER_ABI::op {
 
 using kernel::RotaryTable;
 

@@ -4,7 +4,7 @@
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/kernel/softmax.hpp"
 
-namespace eigenformer::op {
+namespace eigenformer::inline EIGENFORMER_ABI::op {
 
 /// x (…, V) → (…, V). A row of nothing but −∞ gives NaN: it has no distribution.
 template <class T, int Rank>

@@ -17,7 +17,7 @@
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/kernel/gemm.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// A Tensor<T, 2> with a packed copy, made by pack() and dropped by any access that could change an element. A view
 /// from before pack() can still change them: products find that out and throw, in debug builds for any element, else by
@@ -59,11 +59,9 @@ class Weight {
 
   /// Makes the packed copy at `to`, which has room for it; products then skip that step. Copies of this weight share
   /// it.
-  template <Index Width = kernel::Tile<T>::width>
   void pack(const Threads& threads, std::shared_ptr<T> to) {
     kernel::pack_panels_transposed<T>(threads, std::as_const(*this).view(), to.get());
     packed_ = std::move(to);
-    panel_width_ = Width;
     sampled_ = fingerprint(sample());
 #ifndef NDEBUG
     whole_ = fingerprint(1);
@@ -79,14 +77,10 @@ class Weight {
     tensor_ = {};
   }
 
-  /// The packed copy; without data unless pack() made it, in code with the same registers as the caller's. A template,
-  /// so that the linker keeps one for each register width.
-  template <Index Width = kernel::Tile<T>::width>
+  /// The packed copy; without data unless pack() made it.
   kernel::Panels<T> panels() const {
     if (packed_ && tensor_) check_unchanged();
-    ensure(panel_width_ == Width || keeps_values(), "weight", shape_,
-           " was packed, and its values given up, by code for another instruction set");
-    return {panel_width_ == Width ? packed_.get() : nullptr, extent(1), extent(0)};
+    return {packed_.get(), extent(1), extent(0)};
   }
 
  private:
@@ -124,7 +118,6 @@ class Weight {
   std::shared_ptr<const T> packed_;
   std::uint64_t sampled_ = 0;
   std::optional<std::uint64_t> whole_{};
-  Index panel_width_ = 0;
 };
 
 struct PackConfig {

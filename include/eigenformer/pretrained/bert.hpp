@@ -7,7 +7,7 @@
 #include "eigenformer/model/bert.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
 
-namespace eigenformer::detail {
+namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 inline constexpr NameRow bert_rows[] = {
     {.ours = "embedding", .theirs = "embeddings.word_embeddings"},

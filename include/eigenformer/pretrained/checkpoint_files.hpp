@@ -23,7 +23,7 @@
 #include "eigenformer/io/safetensors.hpp"
 #include "eigenformer/pretrained/config_file.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 namespace detail {
 
 /// Whether text is the pattern, with one '*' for anything.

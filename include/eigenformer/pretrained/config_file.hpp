@@ -19,7 +19,7 @@
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/io/safetensors_header.hpp"
 
-namespace eigenformer::detail {
+namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 class ConfigFile {
  public:

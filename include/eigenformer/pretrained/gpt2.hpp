@@ -8,7 +8,7 @@
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
 
-namespace eigenformer::detail {
+namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 /// q, k and v are one matrix. In transformers all four maps of a block are (In, Out), in minGPT (Out, In).
 constexpr std::array<NameRow, 12> gpt2_names(bool transposed) {

@@ -26,7 +26,7 @@
 #include "eigenformer/pretrained/saved_folder.hpp"
 #include "eigenformer/pretrained/t5.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 

@@ -17,7 +17,7 @@
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
 
-namespace eigenformer::detail {
+namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 inline constexpr NameRow llama_rows[] = {
     {.ours = "embedding", .theirs = "embed_tokens", .copies = {"/lm_head"}},

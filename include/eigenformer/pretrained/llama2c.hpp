@@ -18,7 +18,7 @@
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 

@@ -21,7 +21,7 @@
 #include "eigenformer/io/safetensors.hpp"
 #include "eigenformer/pretrained/checkpoint_files.hpp"
 
-namespace eigenformer::detail {
+namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 /// Where one of our tensors is to be found. Names are those of a module, without ".weight" and ".bias", or of a tensor;
 /// '*' is the number of the layer. A name of theirs that begins with '/' stands outside of the prefix.

@@ -20,7 +20,7 @@
 #include "eigenformer/pretrained/checkpoint_files.hpp"
 #include "eigenformer/pretrained/name_table.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// What a checkpoint says besides its weights: what is needed to generate text.
 struct PretrainedFacts {

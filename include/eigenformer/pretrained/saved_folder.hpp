@@ -15,7 +15,7 @@
 #include "eigenformer/io/replace_file.hpp"
 #include "eigenformer/pretrained/checkpoint_files.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct PretrainedSaveOptions {
   /// A folder whose tokenizer is copied, in the place of one that is there. None: that one stays.

@@ -13,7 +13,7 @@
 #include "eigenformer/model/t5.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
 
-namespace eigenformer::detail {
+namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 inline constexpr NameRow t5_rows[] = {
     {.ours = "embedding", .theirs = "shared", .copies = {"encoder.embed_tokens", "decoder.embed_tokens", "lm_head"}},

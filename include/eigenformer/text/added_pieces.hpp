@@ -13,7 +13,7 @@
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/text/utf8.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Found in a text as it is spelled, whatever stands beside it.
 struct AddedPiece {

@@ -10,7 +10,7 @@
 
 #include "eigenformer/text/utf8.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 

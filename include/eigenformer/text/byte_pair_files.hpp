@@ -22,7 +22,7 @@
 #include "eigenformer/text/utf8.hpp"
 #include "eigenformer/text/vocabulary.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// How a text is cut before the merges, when the files do not say: by the patterns of these families. Their names are
 /// those of transformers' classes; all but GPT-2's compose characters (NFC) first.

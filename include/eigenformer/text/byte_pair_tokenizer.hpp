@@ -27,7 +27,7 @@
 #include "eigenformer/text/utf8.hpp"
 #include "eigenformer/text/vocabulary.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// What the files do not say.
 struct BytePairConfig {

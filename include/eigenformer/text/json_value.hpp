@@ -14,7 +14,7 @@
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/text/vocabulary.hpp"
 
-namespace eigenformer::detail {
+namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 /// A value within a file, with the way to it for errors.
 class JsonValue {

@@ -20,7 +20,7 @@
 #include "eigenformer/text/tokenizer.hpp"
 #include "eigenformer/text/vocabulary.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Encodes and decodes as that program does. Any bytes can be encoded; where they are UTF-8, decode() gives them back.
 class Llama2cTokenizer : public Tokenizer {

@@ -32,7 +32,7 @@
 #include "eigenformer/text/marian_tokenizer.hpp"
 #endif
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 

@@ -22,7 +22,7 @@
 #include "eigenformer/text/tokenizer.hpp"
 #include "eigenformer/text/vocabulary.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// As transformers' MarianTokenizer without sacremoses, whose punctuation it does not change. A text may begin with the
 /// code of the target language (">>fr<<"), a piece of its own. Source and target share one vocabulary.

@@ -10,7 +10,7 @@
 
 #include "eigenformer/core/scalar.hpp"
 
-namespace eigenformer::detail {
+namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 /// What two neighbours become; smaller orders go first.
 template <class Order>

@@ -22,7 +22,7 @@
 #include "eigenformer/text/utf8.hpp"
 #include "eigenformer/text/vocabulary.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 

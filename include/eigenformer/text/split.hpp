@@ -21,7 +21,7 @@
 
 #include "eigenformer/core/error.hpp"
 
-namespace eigenformer::detail {
+namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 /// GPT-2's: a contraction, or a space and a run of letters, numbers or other marks, or white space, of which the last
 /// character is left to the word that follows.

@@ -10,7 +10,7 @@
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/text/utf8.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Tokenizers do not change once they are made: any number of threads may use one.
 class Tokenizer {

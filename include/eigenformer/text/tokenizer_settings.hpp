@@ -17,7 +17,7 @@
 #include "eigenformer/text/added_pieces.hpp"
 #include "eigenformer/text/json_value.hpp"
 
-namespace eigenformer::detail {
+namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 /// A tokenizer.json's list of parts within a part. Their number bounds how deep one can lie in another.
 class Sequences {

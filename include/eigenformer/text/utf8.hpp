@@ -7,7 +7,7 @@
 
 #include "eigenformer/core/language.hpp"
 
-namespace eigenformer::detail {
+namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 /// What a text begins with: a whole character; the longest beginning of one, broken off by another byte; or a beginning
 /// that ends with the text. Lengths are as the Unicode standard recommends for U+FFFD ("maximal subparts"): every

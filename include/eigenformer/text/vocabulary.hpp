@@ -16,7 +16,7 @@
 #include "eigenformer/core/open_file.hpp"
 #include "eigenformer/core/scalar.hpp"
 
-namespace eigenformer::detail {
+namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 struct TextHash {
   using is_transparent = void;

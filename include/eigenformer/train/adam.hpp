@@ -10,7 +10,7 @@
 #include "eigenformer/kernel/adam.hpp"
 #include "eigenformer/train/clip.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// The defaults are the Transformer paper's (section 5.3). decay > 0 makes it AdamW: decoupled, on matrices only.
 struct AdamConfig {

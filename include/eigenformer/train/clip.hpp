@@ -8,7 +8,7 @@
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/kernel/adam.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// For global_norm() and adam(): every tensor of a model.
 struct EveryTensor {

@@ -7,7 +7,7 @@
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/op/cross_entropy.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Over all targets that count.
 struct Evaluation {

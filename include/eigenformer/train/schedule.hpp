@@ -10,7 +10,7 @@
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/core/settings.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 

@@ -21,7 +21,7 @@
 #include "eigenformer/train/clip.hpp"
 #include "eigenformer/train/schedule.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct TrainerConfig {
   AdamConfig adam{};

@@ -4,7 +4,7 @@
 #include "eigenformer/layer/attention/config.hpp"
 #include "eigenformer/op/attention.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// q (B, N, H, E) attends to k and v (B, M, K, E); or to the caches of the call, which take up k and v first unless
 /// they are filled.

@@ -11,7 +11,7 @@
 #include "eigenformer/layer/attention/score.hpp"
 #include "eigenformer/op/attention.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 template <Real T = float, class Heads = PlainHeads<T>, class Scores = PlainScores<T>>
 struct Attention : AttentionProjections<T> {

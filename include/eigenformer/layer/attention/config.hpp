@@ -14,7 +14,7 @@
 #include "eigenformer/op/relative.hpp"
 #include "eigenformer/op/rotary.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct AttentionConfig {
   Index width = 512;                  ///< D

@@ -5,7 +5,7 @@
 #include "eigenformer/layer/attention/config.hpp"
 #include "eigenformer/layer/norm/rms_norm.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Nothing.
 template <Real T = float>

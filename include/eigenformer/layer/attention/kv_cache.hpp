@@ -17,7 +17,7 @@
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/kernel/attention.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Of one layer, for any number of sequences, each of its own length. A value: copies go on independently, and share
 /// the blocks that neither changes; those that share are for one thread at a time.
@@ -34,8 +34,7 @@ class KvCache {
                         [&] { sequences_.resize(static_cast<std::size_t>(sequences)); });
   }
   KvCache(const KvCache& other)  // blocks for later use are each one's own
-      : sequences_(other.sequences_), heads_(other.heads_), width_(other.width_), panel_width_(other.panel_width_),
-        reserved_(other.reserved_) {}
+      : sequences_(other.sequences_), heads_(other.heads_), width_(other.width_), reserved_(other.reserved_) {}
   KvCache(KvCache&&) = default;
   KvCache& operator=(const KvCache& other) { return *this = KvCache(other); }
   KvCache& operator=(KvCache&&) = default;
@@ -106,7 +105,6 @@ class KvCache {
 
   /// Appends counts[s] tokens to each sequence: keys, which are multiplied by `scale`, and values (1, tokens of all, K,
   /// E), one sequence after the other. Blocks that a window, if it is not 0, has left behind for good are used again.
-  template <Index Width = kernel::Tile<T>::width>
   void append(const Threads& threads, ConstView<T, 4> keys, ConstView<T, 4> values, std::span<const Index> counts,
               double scale, Index window = 0) {
     const Index heads = keys.extent(2), width = keys.extent(3);
@@ -122,8 +120,6 @@ class KvCache {
     ensure(total == keys.extent(1), "kv_cache", total, " tokens of all sequences, but keys ", keys.shape());
     ensure(heads == heads_ && width == width_, "kv_cache", "keys ", keys.shape(), " do not fit a cache of ", heads_,
            " heads of width ", width_);
-    check_width<Width>();
-    panel_width_ = Width;
     constexpr Index size = kernel::key_block<T>;
     Index first = 0;
     for (std::size_t s = 0; s < counts.size(); ++s) {
@@ -159,7 +155,6 @@ class KvCache {
   }
 
   /// For attention by counts[s] queries of each sequence. Lives in the context.
-  template <Index Width = kernel::Tile<T>::width>
   ConstView<typename kernel::CachedAttentionInputs<T>::Sequence, 1> view(Context& ctx,
                                                                          std::span<const Index> counts) const {
     ensure(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "queries of ", counts.size(),
@@ -167,7 +162,6 @@ class KvCache {
     Index room = largest_extent;
     for (const Index count : counts)
       ensure(count >= 0 && count <= room, "kv_cache", "cannot have ", count, " queries"), room -= count;
-    check_width<Width>();
     const auto list = ctx.arena.allocate<typename kernel::CachedAttentionInputs<T>::Sequence>(Shape{sequences()});
     Index first = 0;
     for (std::size_t s = 0; s < counts.size(); ++s) {
@@ -191,12 +185,6 @@ class KvCache {
     std::vector<Shared> blocks;
     Index length = 0, passed = 0;  // blocks that the window has left behind
   };
-
-  template <Index Width>
-  void check_width() const {
-    ensure(panel_width_ == 0 || panel_width_ == Width, "kv_cache",
-           "this cache was filled by code for other instructions");
-  }
 
   kernel::KvBlock<T> memory_of(const Block& block) const { return {block.data.get(), block.capacity, heads_, width_}; }
 
@@ -269,7 +257,7 @@ class KvCache {
 
   std::vector<Sequence> sequences_, selected_;  // selected_: memory for select()
   std::vector<Shared> free_;                    // blocks for reuse
-  Index heads_ = 0, width_ = 0, panel_width_ = 0, reserved_ = 0;
+  Index heads_ = 0, width_ = 0, reserved_ = 0;
 };
 
 }  // namespace eigenformer

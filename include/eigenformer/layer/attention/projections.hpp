@@ -5,7 +5,7 @@
 #include "eigenformer/layer/attention/config.hpp"
 #include "eigenformer/layer/linear.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 template <Real T = float>
 struct AttentionProjections {

@@ -10,7 +10,7 @@
 #include "eigenformer/op/affine.hpp"
 #include "eigenformer/op/attention.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct RelativeAttentionConfig {
   AttentionConfig attention{};

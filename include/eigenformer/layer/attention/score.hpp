@@ -6,7 +6,7 @@
 #include "eigenformer/layer/attention/config.hpp"
 #include "eigenformer/op/attention.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Nothing.
 template <Real T = float>

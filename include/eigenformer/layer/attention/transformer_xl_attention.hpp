@@ -13,7 +13,7 @@
 #include "eigenformer/op/attention.hpp"
 #include "eigenformer/op/embedding.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 template <Real T = float>
 struct TransformerXlAttention : AttentionProjections<T> {

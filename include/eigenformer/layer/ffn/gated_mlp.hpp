@@ -7,7 +7,7 @@
 #include "eigenformer/layer/linear.hpp"
 #include "eigenformer/op/feed_forward.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// The hidden width at which a gated network has as many weights as a plain one of `hidden`: 2/3 of it, rounded up to a
 /// multiple.

@@ -6,7 +6,7 @@
 #include "eigenformer/layer/linear.hpp"
 #include "eigenformer/op/feed_forward.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct MlpConfig {
   Index width = 512;  ///< D

@@ -6,7 +6,7 @@
 #include "eigenformer/op/activation.hpp"
 #include "eigenformer/op/affine.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct DynamicTanhConfig {
   Index width = 0;

@@ -5,7 +5,7 @@
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/op/norm.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct RmsNormConfig {
   Index width = 0;

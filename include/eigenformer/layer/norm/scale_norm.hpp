@@ -8,7 +8,7 @@
 #include "eigenformer/op/affine.hpp"
 #include "eigenformer/op/norm.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct ScaleNormConfig {
   Index width = 0;

@@ -5,7 +5,7 @@
 #include "eigenformer/op/dropout.hpp"
 #include "eigenformer/op/embedding.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Offset: rows of the table that come before position 0 (2 for RoBERTa and BART).
 template <Real T = float, Index Offset = 0>

@@ -6,7 +6,7 @@
 #include "eigenformer/kernel/positions.hpp"
 #include "eigenformer/layer/attention/config.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct PositionConfig {
   Index width = 0;       ///< D

@@ -4,7 +4,7 @@
 #include "eigenformer/layer/position/none.hpp"
 #include "eigenformer/op/relative.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 template <Real T = float, bool Bidirectional = true>
 struct Relative : NoPosition<T> {

@@ -14,7 +14,7 @@
 #include "eigenformer/layer/position/none.hpp"
 #include "eigenformer/op/rotary.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// All frequencies divided by `factor` (Chen et al. 2023).
 struct LinearScaling {

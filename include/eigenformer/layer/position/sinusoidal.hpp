@@ -4,7 +4,7 @@
 #include "eigenformer/layer/position/none.hpp"
 #include "eigenformer/op/embedding.hpp"
 
-namespace eigenformer {
+namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// No weights and no table: any length.
 template <Real T = float>
