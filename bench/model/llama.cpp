@@ -14,7 +14,7 @@ LanguageModelConfig llama63m() {
                     .hidden = 2048,
                     .heads = 12,
                     .dropout = 0,
-                    .key_heads = 4,
+                    .kv_heads = 4,
                     .attention_bias = false,
                     .norm_epsilon = 1e-5},
           .tied = false};
@@ -24,7 +24,7 @@ LanguageModelConfig llama63m() {
 double layers_flops(const LanguageModelConfig& config, double tokens) {
   const BlockConfig& block = config.block;
   const auto width = static_cast<double>(block.width), heads = static_cast<double>(block.heads),
-             keys = static_cast<double>(block.key_heads);
+             keys = static_cast<double>(block.kv_heads);
   const double projections = 2 * width * width * (1 + keys / heads),
                feed_forward = 3 * width * static_cast<double>(block.hidden);
   return static_cast<double>(config.layers) * tokens * (2 * (projections + feed_forward) + 2 * tokens * width);
@@ -60,7 +60,7 @@ double step_bytes(const LanguageModelConfig& config, const Llama<float>& model, 
   const BlockConfig& block = config.block;
   const Index head_width = block.width / block.heads;
   return 4.0 * static_cast<double>(parameter_count(model) - config.vocabulary * block.width +
-                                   batch * context * config.layers * 2 * block.key_heads * head_width);
+                                   batch * context * config.layers * 2 * block.kv_heads * head_width);
 }
 
 /// Steps of `batch` sequences that have `context` tokens already.

@@ -40,7 +40,7 @@ void print_shapes(const Model& model, Index length) {
   Table table(2);
   table.row({"embedded, and after every layer", to_string(Shape{length, model.width})});
   table.row({"queries, by head", to_string(Shape{length, attention.heads, attention.head_width})});
-  table.row({"keys, and values, by head", to_string(Shape{length, attention.key_heads, attention.head_width})});
+  table.row({"keys, and values, by head", to_string(Shape{length, attention.kv_heads, attention.head_width})});
   table.row(
       {"scores, and attention weights", to_string(Shape{attention.heads, length, length}), "never held all at once"});
   table.row({"values mixed, by head", to_string(Shape{length, attention.heads, attention.head_width})});
@@ -85,7 +85,7 @@ void print_costs(const Model& model, Index length) {
 /// Bytes that the kernel asks for to attend in one layer, besides queries, keys, values and output.
 std::size_t measured(const Attention& attention, Index length) {
   const Tensor<float, 4> query(Shape{Index{1}, length, attention.heads, attention.head_width}),
-      key(Shape{Index{1}, length, attention.key_heads, attention.head_width});
+      key(Shape{Index{1}, length, attention.kv_heads, attention.head_width});
   Tensor<float, 4> output(query.shape());
   Tensor<kernel::AttentionRow<float>, 3> rows(Shape{Index{1}, attention.heads, length});
   Arena arena;
@@ -130,13 +130,13 @@ void print_cache(const Model& model) {
   Table table;
   table.row(
       {"heads of keys and values", "per token, 16 bits", "32 bits", grouped(tokens) + " tokens, 16 bits", "32 bits"});
-  std::vector<Index> choices{first.heads, first.key_heads, 1};
+  std::vector<Index> choices{first.heads, first.kv_heads, 1};
   choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
-  for (const Index key_heads : choices) {
-    const std::string what = key_heads == first.heads ? "MHA" : key_heads > 1 ? "GQA" : "MQA";
-    const double numbers = 2 * static_cast<double>(static_cast<Index>(cached.size()) * key_heads * first.head_width),
+  for (const Index kv_heads : choices) {
+    const std::string what = kv_heads == first.heads ? "MHA" : kv_heads > 1 ? "GQA" : "MQA";
+    const double numbers = 2 * static_cast<double>(static_cast<Index>(cached.size()) * kv_heads * first.head_width),
                  all = numbers * static_cast<double>(tokens);
-    table.row({what + ", " + std::to_string(key_heads) + (key_heads == first.key_heads ? ", this model" : ""),
+    table.row({what + ", " + std::to_string(kv_heads) + (kv_heads == first.kv_heads ? ", this model" : ""),
                bytes(2 * numbers), bytes(4 * numbers), bytes(2 * all), bytes(4 * all)});
   }
   table.print();
@@ -152,9 +152,10 @@ int run(int argc, char** argv) {
   app.add_option("--length", length, "Tokens of the sequences")->check(CLI::Range(1, 1 << 24))->capture_default_str();
   app.footer(
       "Names: " + known_list(&Known::name) + "\nFamilies: " + known_list(&Known::family) +
-      "\nKeys: width, layers, heads, key_heads, head_width, hidden, vocabulary, longest, window; 0 or 1: bias, tied\n"
+      "\nKeys: width, layers, heads, kv_heads, head_width, hidden, vocabulary, max_positions, window; 0 or 1: bias, "
+      "tied\n"
       "For example: anatomy llama3-8b\n"
-      "             anatomy family=llama width=512 layers=8 heads=8 key_heads=4 hidden=1376 vocabulary=8192 tied=0\n"
+      "             anatomy family=llama width=512 layers=8 heads=8 kv_heads=4 hidden=1376 vocabulary=8192 tied=0\n"
       "Sizes that are not given are those of the family's first model above.");
   try {
     app.parse(argc, argv);

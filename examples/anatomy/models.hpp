@@ -25,7 +25,7 @@ inline constexpr std::array<const char*, 6> kind_names{
 
 /// One attention of one layer.
 struct Attention {
-  Index heads, key_heads, head_width, window;
+  Index heads, kv_heads, head_width, window;
   bool causal;
   bool cached = causal;  // while generating, by token generated
 
@@ -84,7 +84,7 @@ void count(Model& model, const M& weights) {
         } else if (kind == Kind::norms) {
           const bool of_queries = path.find("query_norm") != std::string::npos,
                      of_keys = path.find("key_norm") != std::string::npos;
-          const Index uses = of_queries ? attention.heads : of_keys ? attention.key_heads : 1;
+          const Index uses = of_queries ? attention.heads : of_keys ? attention.kv_heads : 1;
           model.per_token[i] += (leaf.name == "bias" ? 3 : 4) * size * static_cast<double>(uses);
         } else if (kind != Kind::embedding && matrix) {
           model.per_token[i] += 2 * size;
@@ -97,7 +97,7 @@ void count(Model& model, const M& weights) {
 
 inline Attention attention_of(const eigenformer::AttentionConfig& given, bool causal, bool cached) {
   const eigenformer::AttentionConfig config = given.completed();
-  return {config.heads, config.key_heads, config.head_width, config.window, causal, cached};
+  return {config.heads, config.kv_heads, config.head_width, config.window, causal, cached};
 }
 
 inline Model facts(const eigenformer::LanguageModelConfig& config) {
@@ -134,8 +134,8 @@ template <class Config>
 void change(Config& config, const Sizes& sizes) {
   eigenformer::BlockConfig& block = config.block;
   std::map<std::string, std::vector<Index*>> numbers{
-      {"width", {&block.width}},         {"hidden", {&block.hidden}},         {"heads", {&block.heads}},
-      {"key_heads", {&block.key_heads}}, {"head_width", {&block.head_width}}, {"window", {&block.window}}};
+      {"width", {&block.width}},       {"hidden", {&block.hidden}},         {"heads", {&block.heads}},
+      {"kv_heads", {&block.kv_heads}}, {"head_width", {&block.head_width}}, {"window", {&block.window}}};
   std::map<std::string, bool*> flags{{"bias", &block.attention_bias}};
   if constexpr (requires { config.layers; })
     numbers["layers"] = {&config.layers}, numbers["vocabulary"] = {&config.vocabulary};
@@ -143,11 +143,11 @@ void change(Config& config, const Sizes& sizes) {
     numbers["layers"] = {&config.encoder_layers, &config.decoder_layers};
     numbers["vocabulary"] = {&config.source_vocabulary, &config.target_vocabulary};
   }
-  if constexpr (requires { config.longest; }) numbers["longest"] = {&config.longest};
+  if constexpr (requires { config.max_positions; }) numbers["max_positions"] = {&config.max_positions};
   if constexpr (requires { config.tied; }) flags["tied"] = &config.tied;
 
   // What follows from a size in the published model is as usual again when that size is another.
-  if (sizes.contains("width") || sizes.contains("heads")) block.head_width = block.key_heads = 0;
+  if (sizes.contains("width") || sizes.contains("heads")) block.head_width = block.kv_heads = 0;
   if constexpr (requires { config.rotary; })
     config.rotary.rotated = sizes.contains("width") || sizes.contains("heads") ? 0 : config.rotary.rotated;
   if constexpr (requires { config.vary; })

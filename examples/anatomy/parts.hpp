@@ -39,10 +39,10 @@ struct Part {
   }
 
   /// The same but for the name.
-  bool like(const Part& other) const {
+  bool compatible(const Part& other) const {
     return shape == other.shape && copies == other.copies &&
            std::equal(parts.begin(), parts.end(), other.parts.begin(), other.parts.end(),
-                      [](const Part& a, const Part& b) { return a.name == b.name && a.like(b); });
+                      [](const Part& a, const Part& b) { return a.name == b.name && a.compatible(b); });
   }
 
   Part& part(const std::string& called) {
@@ -65,7 +65,7 @@ inline void fold(Part& whole) {
     fold(part);
     const bool numbered = part.name.find_first_not_of("0123456789") == std::string::npos;
     if (numbered && !folded.empty() &&
-        folded.back().like(Part{.shape = part.shape, .copies = folded.back().copies, .parts = part.parts})) {
+        folded.back().compatible(Part{.shape = part.shape, .copies = folded.back().copies, .parts = part.parts})) {
       ++folded.back().copies;
       folded.back().name = first + "…" + part.name;
     } else {

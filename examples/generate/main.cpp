@@ -80,11 +80,11 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
   std::vector<Id> ends = facts.ends;
   if (ends.empty() && tokenizer.end()) ends.push_back(*tokenizer.end());
   Index most = options.tokens;
-  if (const Index room = facts.longest - (decodes_only ? static_cast<Index>(prompt.size()) : 1);
-      facts.longest > 0 && most > room) {
+  if (const Index room = facts.max_positions - (decodes_only ? static_cast<Index>(prompt.size()) : 1);
+      facts.max_positions > 0 && most > room) {
     ensure(room > 0, "generate", "a prompt of ", prompt.size(), " tokens leaves no room: the model is made for ",
-           facts.longest);
-    std::fprintf(stderr, "%td tokens at most: the model is made for %td\n", room, facts.longest);
+           facts.max_positions);
+    std::fprintf(stderr, "%td tokens at most: the model is made for %td\n", room, facts.max_positions);
     most = room;
   }
 

@@ -112,7 +112,7 @@ int run(int argc, char** argv) {
                .rate = options.rate, .steps = options.steps, .warm_up = options.steps / 10, .end = options.rate / 10},
        .clip = 1.0},
       Threads(options.threads));
-  const PretrainedFacts facts{.begin = begin_of_text, .ends = {begin_of_text}, .longest = options.context};
+  const PretrainedFacts facts{.begin = begin_of_text, .ends = {begin_of_text}, .max_positions = options.context};
   check_hugging_face(options.folder, trainer.model, facts);
   Context ctx{Threads(options.threads)};
   RandomSequence random(options.seed, 1);

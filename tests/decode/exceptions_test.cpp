@@ -46,7 +46,7 @@ class Traps {
 TEST(TrapsTest, TrainingAndGeneratingWithADecoder) {
   if (!Traps::supported) GTEST_SKIP() << "nothing can be trapped here";
   Llama<float> model(
-      {.vocabulary = 40, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2}});
+      {.vocabulary = 40, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .kv_heads = 2}});
   initialize(model, 1);
   const auto ids = random_ids(Shape{3, 20}, 0, 40, 1);
   auto next = random_ids(Shape{3, 20}, 0, 40, 2);

@@ -23,7 +23,7 @@ using Sentences = std::vector<std::vector<Id>>;
 
 Llama<float> decoding_decoder() {
   Llama<float> model(
-      {.vocabulary = 40, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2}});
+      {.vocabulary = 40, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .kv_heads = 2}});
   randomize(model, 3);
   return model;
 }
@@ -247,7 +247,7 @@ TEST(DecodeModels, ASinglePromptIsAListOfOne) {
 TEST(DecodeModels, OneThatFailsCostsTheOthersNothing) {
   Llama<float> decoder({.vocabulary = 40,
                         .layers = 2,
-                        .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2},
+                        .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .kv_heads = 2},
                         .tied = false});
   EncoderDecoder<PreNorm<float>> both(
       EncoderDecoderConfig{.source_vocabulary = 40,
@@ -297,7 +297,7 @@ TEST(DecodeModels, OneThatFailsCostsTheOthersNothing) {
 // Positions that a model has not got are missed before it runs, not in the middle of a text.
 TEST(DecodeModels, RoomForAllTokens) {
   Gpt2<float> model(
-      {.vocabulary = 7, .longest = 6, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
+      {.vocabulary = 7, .max_positions = 6, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
   randomize(model, 1);
   Context ctx;
   Index shown = 0;

@@ -23,7 +23,7 @@ const Texts scored_texts{{3, 7, 1, 12}, {5}, {}, {9, 9, 2, 2, 0, 4, 11}, {1, 2}}
 Llama<double> scoring_decoder(bool tied = true) {
   Llama<double> model({.vocabulary = 13,
                        .layers = 2,
-                       .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .key_heads = 2},
+                       .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .kv_heads = 2},
                        .tied = tied});
   randomize(model, 3);
   return model;

@@ -13,7 +13,7 @@ Index parameters(const Model& model, Kind kind) { return model.parameters[static
 
 TEST(Anatomy, CountsPartsOfALlama) {
   const Model model =
-      parse({"family=llama", "width=8", "layers=3", "heads=4", "key_heads=2", "hidden=10", "vocabulary=7", "tied=0"});
+      parse({"family=llama", "width=8", "layers=3", "heads=4", "kv_heads=2", "hidden=10", "vocabulary=7", "tied=0"});
   EXPECT_EQ(parameters(model, Kind::embedding), 7 * 8);
   EXPECT_EQ(parameters(model, Kind::projections), 3 * (8 * 8 + 4 * 8 + 4 * 8 + 8 * 8));
   EXPECT_EQ(parameters(model, Kind::feed_forward), 3 * 3 * 8 * 10);
@@ -45,7 +45,7 @@ TEST(Anatomy, FoldsLayersThatAreAlike) {
 }
 
 TEST(Anatomy, WindowsLimitTheKeys) {
-  const Attention attention{.heads = 1, .key_heads = 1, .head_width = 1, .window = 2, .causal = true};
+  const Attention attention{.heads = 1, .kv_heads = 1, .head_width = 1, .window = 2, .causal = true};
   EXPECT_EQ(attention.keys(1), 1);
   EXPECT_EQ(attention.keys(4), (1 + 2 + 2 + 2) / 4.0);
 }

@@ -36,7 +36,7 @@ template <class Model>
 void write_seed(const std::filesystem::path& folder, const char* name, Model model) {
   initialize(model, 1);
   const std::filesystem::path saved = folder / "saved";
-  save_hugging_face(saved, model, {.longest = 16});
+  save_hugging_face(saved, model, {.max_positions = 16});
   const std::string config = read_bytes(saved / "config.json"), tensors = read_bytes(saved / "model.safetensors");
   std::filesystem::remove_all(saved);
   const auto size = static_cast<std::uint32_t>(config.size());
@@ -48,7 +48,7 @@ void write_seed(const std::filesystem::path& folder, const char* name, Model mod
 void write_seeds(const std::filesystem::path& folder) {
   LanguageModelConfig config{
       .vocabulary = 3,
-      .longest = 4,
+      .max_positions = 4,
       .layers = 1,
       .block = {.width = 4, .hidden = 4, .heads = 1, .dropout = 0, .attention_bias = false, .norm_epsilon = 1e-5}};
   write_seed(folder, "llama", Llama<float>(config));
@@ -59,16 +59,17 @@ void write_seeds(const std::filesystem::path& folder) {
   config.block.attention_bias = true;
   config.block.output_bias = false;
   write_seed(folder, "qwen2", Qwen2<float>(config));
-  config = {.vocabulary = 3, .longest = 4, .layers = 1, .block = {.width = 2, .hidden = 8, .heads = 1}};
+  config = {.vocabulary = 3, .max_positions = 4, .layers = 1, .block = {.width = 2, .hidden = 8, .heads = 1}};
   write_seed(folder, "gpt2", Gpt2<float>(config));
-  write_seed(folder, "bert",
-             Bert<float>({.vocabulary = 3, .longest = 4, .layers = 1, .block = {.width = 2, .hidden = 2, .heads = 1}}));
+  write_seed(
+      folder, "bert",
+      Bert<float>({.vocabulary = 3, .max_positions = 4, .layers = 1, .block = {.width = 2, .hidden = 2, .heads = 1}}));
   EncoderDecoderConfig pair{.source_vocabulary = 3,
                             .target_vocabulary = 3,
                             .encoder_layers = 1,
                             .decoder_layers = 1,
                             .block = {.width = 2, .hidden = 2, .heads = 1},
-                            .longest = 4,
+                            .max_positions = 4,
                             .scaled_embedding = false,
                             .embedding_norm = true};
   write_seed(folder, "bart", Bart<float>(pair));

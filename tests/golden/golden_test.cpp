@@ -268,7 +268,7 @@ class Case {
             .heads = number("heads"),
             .head_width = number("head_width", 0),
             .dropout = 0,
-            .key_heads = number("key_heads", 0),
+            .kv_heads = number("kv_heads", 0),
             .attention_bias = flag("attention_bias", true),
             .output_bias = flag("output_bias", true),
             .feed_forward_bias = given("feed_forward_bias") ? std::optional(flag("feed_forward_bias")) : std::nullopt,
@@ -280,7 +280,7 @@ class Case {
   }
   LanguageModelConfig language() const {
     return {.vocabulary = number("vocabulary"),
-            .longest = number("longest", 0),
+            .max_positions = number("max_positions", 0),
             .layers = number("layers"),
             .block = block(),
             .rotary = {.rotated = number("rotated", 0),
@@ -293,7 +293,7 @@ class Case {
   }
   BertConfig bert(bool pooler) const {
     return {.vocabulary = number("vocabulary"),
-            .longest = number("longest"),
+            .max_positions = number("max_positions"),
             .layers = number("layers"),
             .block = block(),
             .pooler = pooler};
@@ -332,7 +332,7 @@ class Case {
                                       .decoder_layers = number("layers"),
                                       .block = block(),
                                       .sharing = flag("tied", true) ? Sharing::all : Sharing::source_and_target,
-                                      .longest = number("longest", 0),
+                                      .max_positions = number("max_positions", 0),
                                       .scaled_embedding = false,
                                       .embedding_norm = flag("embedding_norm"),
                                       .logit_scale = given("logit_scale").value_or(1)};

@@ -318,7 +318,7 @@ class Attention(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.c, self.E = c, c.head_width or c.width // c.heads
-        self.K = c.key_heads or c.heads
+        self.K = c.kv_heads or c.heads
         self.query = nn.Linear(c.width, c.heads * self.E, bias=c.attention_bias)
         self.key = nn.Linear(c.width, self.K * self.E, bias=c.attention_bias)
         self.value = nn.Linear(c.width, self.K * self.E, bias=c.attention_bias)
@@ -474,7 +474,7 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.c = c
         self.embedding = nn.Embedding(c.vocabulary, c.width)
-        self.position = nn.Embedding(c.longest, c.width) if c.longest else None
+        self.position = nn.Embedding(c.max_positions, c.width) if c.max_positions else None
         self.embedding_norm = c.norm(c.width) if c.embedding_norm else None
         self.decoder = Stack(c, True)
         self.head = None if c.tied else nn.Linear(c.width, c.vocabulary, bias=c.head_bias)
@@ -497,7 +497,7 @@ class BertModel(nn.Module):
         super().__init__()
         self.offset = c.offset
         self.embedding, self.type_embedding = nn.Embedding(c.vocabulary, c.width), nn.Embedding(2, c.width)
-        self.position = nn.Embedding(c.longest + c.offset, c.width)
+        self.position = nn.Embedding(c.max_positions + c.offset, c.width)
         self.embedding_norm = c.norm(c.width)
         self.encoder = Stack(c, False)
         self.pooler = nn.Linear(c.width, c.width) if c.pooler else None
@@ -576,7 +576,7 @@ class Bart(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.embedding = nn.Embedding(c.vocabulary, c.width)
-        self.position, self.target_position = (nn.Embedding(c.longest + 2, c.width) for _ in range(2))
+        self.position, self.target_position = (nn.Embedding(c.max_positions + 2, c.width) for _ in range(2))
         self.embedding_norm, self.target_embedding_norm = c.norm(c.width), c.norm(c.width)
         self.encoder, self.decoder = Stack(c, False), Stack(changed(c, block=CrossBlock), False)
 
@@ -611,8 +611,8 @@ def config(python, numbers):
     """python: what kinds of parts; numbers: what the file's metadata tells the runner, under the names of its configs."""
     eps = numbers.get("norm_epsilon", 1e-5)
     defaults = {
-        "width": 24, "hidden": 32, "heads": 4, "key_heads": 0, "head_width": 0, "attention_bias": 1, "output_bias": 1,
-        "feed_forward_bias": 1, "scale": 0.0, "window": 0, "cap": 0.0, "alpha": 1.0, "rotated": 0, "interleaved": 0, "vocabulary": 17, "longest": 0,
+        "width": 24, "hidden": 32, "heads": 4, "kv_heads": 0, "head_width": 0, "attention_bias": 1, "output_bias": 1,
+        "feed_forward_bias": 1, "scale": 0.0, "window": 0, "cap": 0.0, "alpha": 1.0, "rotated": 0, "interleaved": 0, "vocabulary": 17, "max_positions": 0,
         "layers": 2, "tied": 1, "head_bias": 0, "scaled_embedding": 0, "embedding_norm": 0, "logit_cap": 0.0,
         "qk_norm": False, "rotary": False, "alibi": False, "causal": 0, "norm_epsilon": eps,
         "norm": lambda D: nn.LayerNorm(D, eps), "residual": PreNorm, "feed_forward": Mlp, "activation": functional.gelu,
@@ -638,9 +638,9 @@ def sizes(c):
 
 
 def language_models():
-    llama = {"key_heads": 2, "attention_bias": 0, "output_bias": 0, "norm_epsilon": 1e-5, "tied": 0}
+    llama = {"kv_heads": 2, "attention_bias": 0, "output_bias": 0, "norm_epsilon": 1e-5, "tied": 0}
     gated = {"rotary": True, "norm": rms_norm(1e-5), "feed_forward": GatedMlp, "activation": functional.silu}
-    language_model("gpt2", "gpt2", {"longest": 10}, activation=gelu_tanh)
+    language_model("gpt2", "gpt2", {"max_positions": 10}, activation=gelu_tanh)
     language_model("llama", "llama", llama, **gated)
     language_model("mistral_window", "llama", {**llama, "window": 3}, **gated)
     language_model("rotary_interleaved", "llama", {**llama, "rotated": 4, "interleaved": 1}, **gated)
@@ -658,7 +658,7 @@ def language_models():
 
 def bert(case, numbers, model=BertModel, B=2, N=7, **python):
     begin(case)
-    numbers = {"longest": 9, "norm_epsilon": 1e-12, **numbers}
+    numbers = {"max_positions": 9, "norm_epsilon": 1e-12, **numbers}
     c = config({"residual": DeepNorm, **python}, numbers)
     module = randomized(model(c))
     inputs = {"ids": torch.randint(c.vocabulary, (B, N)), "types": torch.randint(2, (B, N)), "lengths": torch.tensor([4, N])}
@@ -678,7 +678,7 @@ def encoder_decoders():
     plain = {"hidden": 28, "attention_bias": 0, "output_bias": 0, "feed_forward_bias": 0, "scale": 1.0, "norm_epsilon": 1e-6}
     encoder_decoder("t5", T5, {**plain, "head_width": 8, "logit_scale": 24 ** -0.5}, norm=rms_norm(1e-6), activation=functional.relu)
     encoder_decoder("t5v11", T5, {**plain, "tied": 0}, norm=rms_norm(1e-6), feed_forward=GatedMlp, activation=gelu_tanh)
-    encoder_decoder("bart", Bart, {"longest": 9, "embedding_norm": 1}, residual=DeepNorm)
+    encoder_decoder("bart", Bart, {"max_positions": 9, "embedding_norm": 1}, residual=DeepNorm)
 
 
 def relative(case, causal, B=2, N=23, D=12, H=3):

@@ -31,7 +31,7 @@ void read_rows(Safetensors& file, const std::string& name, Index part, Index par
 
 Gpt2<float> nano_gpt() {
   Gpt2<float> model({.vocabulary = 3,
-                     .longest = 11,
+                     .max_positions = 11,
                      .layers = 3,
                      .block = {.width = 48, .hidden = 192, .heads = 3, .dropout = 0},
                      .tied = false});

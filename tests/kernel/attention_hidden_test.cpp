@@ -40,13 +40,13 @@ class HiddenProblem {
 
   HiddenProblem(HiddenScore score, std::uint64_t seed) : kind(score), random_(seed) {
     const Index widths[] = {1, 5, 16, 19};
-    batch = 1 + below(2), key_heads = 1 + below(2), group = 1 + below(2), width = widths[below(4)];
+    batch = 1 + below(2), kv_heads = 1 + below(2), group = 1 + below(2), width = widths[below(4)];
     const Index size = below(6);  // beyond a block of queries, or of keys, or fewer keys than queries, or neither
     queries = 1 + below(size == 0 ? 110 : size == 1 ? 9 : 30);
     keys = size == 1 ? 400 + below(700) : size == 2 ? 1 + below(queries) : queries + below(30);
-    heads = key_heads * group;
+    heads = kv_heads * group;
     query = numbers(Shape{batch, queries, heads, width}), doutput = numbers(query.shape());
-    key = numbers(Shape{batch, keys, key_heads, width}), value = numbers(key.shape());
+    key = numbers(Shape{batch, keys, kv_heads, width}), value = numbers(key.shape());
     draw_mask();
     if (below(3) == 0) dropout = {RandomSite(stream_), 0.4};
     slopes_ = numbers(Shape{heads});
@@ -70,7 +70,7 @@ class HiddenProblem {
           for (Index e = 0; e < row; ++e) all.push_back(x.data() + first + e);
       }
     };
-    some(query, heads * width), some(key, key_heads * width), some(value, key_heads * width),
+    some(query, heads * width), some(key, kv_heads * width), some(value, kv_heads * width),
         some(doutput, heads * width);
     some(bias, 1), some(product_query, width), some(product_key, 1), some(sum_slopes, 1);
     return all;
@@ -185,10 +185,10 @@ class HiddenProblem {
     std::vector<kernel::KvBlock<T>> blocks;
     for (Index first = 0; first < keys; first += kernel::key_block<T>) {
       const Index tokens = (std::min)(keys - first, kernel::key_block<T>);
-      kernel::KvBlock<T> block{nullptr, kernel::KvBlock<T>::fitting(tokens, kernel::key_block<T>), key_heads, width};
+      kernel::KvBlock<T> block{nullptr, kernel::KvBlock<T>::fitting(tokens, kernel::key_block<T>), kv_heads, width};
       block.data =
           memory.emplace_back(static_cast<std::size_t>(block.size()), std::numeric_limits<T>::quiet_NaN()).data();
-      for (Index h = 0; h < key_heads; ++h)
+      for (Index h = 0; h < kv_heads; ++h)
         block.put(h, 0, kernel::detail::head(std::as_const(key).view(), b, h).slice(0, first, tokens),
                   kernel::detail::head(std::as_const(value).view(), b, h).slice(0, first, tokens), scale);
       blocks.push_back(block);
@@ -203,7 +203,7 @@ class HiddenProblem {
         Tensor<T, 4> output(Shape{Index{1}, count, heads, width});
         const kernel::CachedAttentionInputs<T> in{std::as_const(query).view().slice(0, b, 1).slice(1, first, count),
                                                   {sequence, Shape<1>{1}},
-                                                  key_heads,
+                                                  kv_heads,
                                                   causal,
                                                   window};
         kernel::cached_attention_forward<T>({}, arena, in, output, score);
@@ -214,7 +214,7 @@ class HiddenProblem {
     return outputs;
   }
 
-  Index batch, key_heads, group, heads, queries, keys, width;
+  Index batch, kv_heads, group, heads, queries, keys, width;
   T scale = T(0.4);
   bool causal = false;
   Index window = 0;

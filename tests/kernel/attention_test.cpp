@@ -22,7 +22,7 @@ using namespace eigenformer::test;
 namespace {
 
 struct Sizes {
-  Index batch, heads, key_heads, queries, keys, width;
+  Index batch, heads, kv_heads, queries, keys, width;
 };
 
 using Sees = std::function<bool(Index b, Index h, Index i, Index j)>;
@@ -44,7 +44,7 @@ struct Bend {
 template <class T, class Score = kernel::PlainScore>
 void check(const Sizes& n, Layout layout, const Mask& mask = {}, const Sees& sees = everything, double scale = 0.3,
            const kernel::Dropout& dropout = {}, const Score& score = {}, const Bend& bend = {}) {
-  const Shape<4> query_shape{n.batch, n.queries, n.heads, n.width}, key_shape{n.batch, n.keys, n.key_heads, n.width};
+  const Shape<4> query_shape{n.batch, n.queries, n.heads, n.width}, key_shape{n.batch, n.keys, n.kv_heads, n.width};
   const Shape<3> row_shape{n.batch, n.heads, n.queries};
   const Guarded<T, 4> query(query_shape, layout, 1), key(key_shape, layout, 2), value(key_shape, layout, 3),
       doutput(query_shape, layout, 4), output(query_shape, layout);
@@ -140,8 +140,8 @@ TYPED_TEST(AttentionKernel, HeadWidths) {
 }
 
 TYPED_TEST(AttentionKernel, GroupedHeads) {
-  for (const auto& [heads, key_heads] : {std::pair<Index, Index>{4, 4}, {4, 2}, {4, 1}, {6, 2}, {3, 1}})
-    check<TypeParam>({2, heads, key_heads, 5, 9, 8}, {3});
+  for (const auto& [heads, kv_heads] : {std::pair<Index, Index>{4, 4}, {4, 2}, {4, 1}, {6, 2}, {3, 1}})
+    check<TypeParam>({2, heads, kv_heads, 5, 9, 8}, {3});
 }
 
 TYPED_TEST(AttentionKernel, Lengths) {

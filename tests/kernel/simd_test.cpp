@@ -246,7 +246,7 @@ struct SimdFunction : ::testing::Test {
     }
   }
 };
-using Vectors = ::testing::Types<Vec<float>, Vec<double>, kernel::Lot<float>, kernel::Lot<double>>;
+using Vectors = ::testing::Types<Vec<float>, Vec<double>, kernel::VecPack<float>, kernel::VecPack<double>>;
 TYPED_TEST_SUITE(SimdFunction, Vectors);
 
 TYPED_TEST(SimdFunction, ArithmeticInEveryLane) {

@@ -29,7 +29,7 @@ TEST(Attention, WeighsValuesBySoftmaxOfScaledScores) {
 
 TEST(Attention, WithAsManyKeyHeadsAsHeadsIsMultiHeadAttention) {
   Attention<float> multi_head(AttentionConfig{.width = 24, .heads = 4}),
-      grouped(AttentionConfig{.width = 24, .heads = 4, .key_heads = 4});
+      grouped(AttentionConfig{.width = 24, .heads = 4, .kv_heads = 4});
   randomize(multi_head, 1);
   randomize(grouped, 1);
   const auto x = random_tensor<float>(Shape{2, 5, 24}, 2);
@@ -40,7 +40,7 @@ TEST(Attention, WithAsManyKeyHeadsAsHeadsIsMultiHeadAttention) {
 /// Heads 0, 1 share key-value head 0 and heads 2, 3 share head 1: the same as if each had a copy of its own.
 TEST(Attention, RepeatsKeyHeadsGroupByGroup) {
   const Index width = 24, head_width = 6;
-  Attention<float> grouped(AttentionConfig{.width = width, .heads = 4, .key_heads = 2}),
+  Attention<float> grouped(AttentionConfig{.width = width, .heads = 4, .kv_heads = 2}),
       full(AttentionConfig{.width = width, .heads = 4});
   randomize(grouped, 1);
   full.query = grouped.query;

@@ -53,10 +53,10 @@ TEST(BadConfig, Attention) {
   EXPECT_EQ(attention_error({.width = 512, .heads = 0}), "[attention] heads 0 is invalid: must be in 1…2147483647");
   EXPECT_EQ(attention_error({.width = 0, .heads = 8}), "[attention] width 0 is invalid: must be in 1…2147483647");
   EXPECT_EQ(attention_error({.width = 512, .heads = -8}), "[attention] heads -8 is invalid: must be in 1…2147483647");
-  EXPECT_EQ(attention_error({.width = 512, .heads = 8, .key_heads = 3}),
+  EXPECT_EQ(attention_error({.width = 512, .heads = 8, .kv_heads = 3}),
             "[attention] 3 key-value heads do not divide 8 query heads");
-  EXPECT_EQ(attention_error({.width = 512, .heads = 8, .key_heads = -2}),
-            "[attention] key_heads -2 is invalid: must be in 0…2147483647");
+  EXPECT_EQ(attention_error({.width = 512, .heads = 8, .kv_heads = -2}),
+            "[attention] kv_heads -2 is invalid: must be in 0…2147483647");
   EXPECT_EQ(attention_error({.width = 512, .heads = 6, .head_width = -64}),
             "[attention] head_width -64 is invalid: must be in 0…357913941");
   EXPECT_EQ(attention_error({.width = 512, .heads = 8, .dropout = 1}),

@@ -27,7 +27,7 @@ const auto ids = matrix<Id>({{0, 3, 3, 1}, {2, 0, 3, 1}});
 auto attend(auto make_call) {
   return [=](Context& ctx, const auto& m, const Inputs& in) { return m(ctx, in[0], make_call(in)); };
 }
-const AttentionConfig heads{.width = 6, .heads = 2}, grouped{.width = 6, .heads = 4, .key_heads = 2, .head_width = 3},
+const AttentionConfig heads{.width = 6, .heads = 2}, grouped{.width = 6, .heads = 4, .kv_heads = 2, .head_width = 3},
     dropped{.width = 6, .heads = 2, .dropout = 0.4};
 using Call = AttentionCall<double>;
 
@@ -36,7 +36,7 @@ const auto of_residual = [](Context& ctx, const auto& m, const Inputs& in) {
   return m.of_residual(ctx, in[0], in[1], 0.4);
 };
 
-const AttentionConfig wide_heads{.width = 6, .heads = 4, .key_heads = 2, .head_width = 4};
+const AttentionConfig wide_heads{.width = 6, .heads = 4, .kv_heads = 2, .head_width = 4};
 auto with_rotary(RotaryConfig config) {
   return [=](Context& ctx, const auto& m, const Inputs& in) {
     Call call{.mask = {.causal = true}};
@@ -85,12 +85,12 @@ INSTANTIATE_TEST_SUITE_P(, LayerGradient, testing::Values(
     gradient_of<Attention<double, RotaryHeads<double>>>("AttentionRotaryInterleaved", wide_heads, {x_shape}, with_rotary({.width = 4, .rotated = 2, .layout = RotaryLayout::interleaved})),
     gradient_of<Attention<double, QkNorm<double, RmsNorm<double>, PlainHeads<double>>>>("AttentionQkNorm", wide_heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
     gradient_of<Attention<double, PlainHeads<double>, AlibiScores<double>>>("AttentionAlibi", wide_heads, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
-    gradient_of<Attention<double, PlainHeads<double>, CappedScores<double>>>("AttentionCapped", AttentionConfig{.width = 6, .heads = 4, .key_heads = 2, .head_width = 4, .cap = 1.5}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
+    gradient_of<Attention<double, PlainHeads<double>, CappedScores<double>>>("AttentionCapped", AttentionConfig{.width = 6, .heads = 4, .kv_heads = 2, .head_width = 4, .cap = 1.5}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
     gradient_of<RelativeAttention<double>>("RelativeAttention", RelativeAttentionConfig{{.width = 6, .heads = 2}, 2}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),
-    gradient_of<RelativeAttention<double>>("RelativeAttentionDropout", RelativeAttentionConfig{{.width = 6, .heads = 4, .key_heads = 2, .head_width = 3, .dropout = 0.4}, 1}, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
+    gradient_of<RelativeAttention<double>>("RelativeAttentionDropout", RelativeAttentionConfig{{.width = 6, .heads = 4, .kv_heads = 2, .head_width = 3, .dropout = 0.4}, 1}, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
     gradient_of<TransformerXlAttention<double>>("TransformerXlAttention", heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),
     gradient_of<Attention<double>>("AttentionSinks", AttentionConfig{.width = 6, .heads = 2, .sinks = true}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
-    gradient_of<Learned<double>>("Learned", PositionConfig{.width = 6, .longest = 4}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m.embed(ctx, in[0], {}); }),
+    gradient_of<Learned<double>>("Learned", PositionConfig{.width = 6, .max_positions = 4}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m.embed(ctx, in[0], {}); }),
     gradient_of<ScaleNorm<double>>("ScaleNorm", ScaleNormConfig{6}, {x_shape}, apply),
     gradient_of<DynamicTanh<double>>("DynamicTanh", DynamicTanhConfig{6}, {x_shape}, apply),
     gradient_of<Attention<double>>("AttentionDropout", dropped, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"})

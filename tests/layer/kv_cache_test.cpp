@@ -85,7 +85,7 @@ Layer randomized(Layer layer) {
 }  // namespace
 
 TEST(KvCache, IsOnePassBitForBit) {
-  const AttentionConfig config{.width = cached_width, .heads = 4, .key_heads = 2, .head_width = 5};
+  const AttentionConfig config{.width = cached_width, .heads = 4, .kv_heads = 2, .head_width = 5};
   check_layer(randomized(Attention<float>(config)), 1300);
   AttentionConfig sinks = config;
   sinks.sinks = true;

@@ -133,7 +133,8 @@ TEST(RotaryCases, Scalings) {
   EXPECT_EQ(llama3[0], plain[0]) << "many turns in 8192 tokens";
   EXPECT_EQ(values(Llama3Scaling{.factor = 8, .low = 1, .high = 4, .original = 100})[3], plain[3] / 8)
       << "less than one";
-  const LongScaling each{.short_factors = {1, 1, 2, 2}, .long_factors = {1, 2, 3, 4}, .original = 10, .longest = 100};
+  const LongScaling each{
+      .short_factors = {1, 1, 2, 2}, .long_factors = {1, 2, 3, 4}, .original = 10, .max_positions = 100};
   EXPECT_NEAR(values(each, 10)[3], plain[3] / 2, 1e-15);
   EXPECT_NEAR(values(each, 11)[3], plain[3] / 4, 1e-15);
   EXPECT_NEAR(RotaryFrequencies({.width = 8, .scaling = each}, 1).attention_factor, std::sqrt(2.0), 1e-12)
@@ -233,7 +234,7 @@ TEST(RelativeCases, Buckets) {
 
 // The first rows of the table belong to no position: 512 tokens fit into 514 rows, the next is an error.
 TEST(LearnedCases, OffsetAndLimit) {
-  Learned<float, 2> learned({.width = 1, .longest = 512});
+  Learned<float, 2> learned({.width = 1, .max_positions = 512});
   EXPECT_EQ(learned.weight.extent(0), 514);
   for (Index i = 0; i < 514; ++i) learned.weight(i, 0) = static_cast<float>(i);
   Context ctx;
@@ -259,13 +260,13 @@ TEST(AttentionCases, ScaleAndInnerWidth) {
 }
 
 TEST(AttentionCases, OneKeyHeadPerQueryHeadIsMultiHead) {
-  Attention<double> plain({.width = 12, .heads = 3}), said({.width = 12, .heads = 3, .key_heads = 3});
+  Attention<double> plain({.width = 12, .heads = 3}), said({.width = 12, .heads = 3, .kv_heads = 3});
   randomize(plain, 1), randomize(said, 1);
   const auto x = random_tensor<double>(Shape{2, 5, 12}, 2);
   Context ctx;
   EXPECT_TRUE(identical(plain(ctx, x), said(ctx, x)));
   // One key head for all is every head with a copy of it.
-  Attention<double> one({.width = 12, .heads = 3, .key_heads = 1}), copies({.width = 12, .heads = 3});
+  Attention<double> one({.width = 12, .heads = 3, .kv_heads = 1}), copies({.width = 12, .heads = 3});
   randomize(one, 1);
   walk(
       [](const Leaf&, auto& to, const auto& from) {

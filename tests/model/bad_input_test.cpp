@@ -148,7 +148,7 @@ TEST(AbsentInput, IsAnError) {
             "[attention] 0 key lengths for a batch of 2");
 
   Bert<float> bert(
-      {.vocabulary = 7, .longest = 8, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
+      {.vocabulary = 7, .max_positions = 8, .layers = 1, .block = {.width = 8, .hidden = 8, .heads = 2, .dropout = 0}});
   initialize(bert, 1);
   EXPECT_EQ(error_of([&] { bert(ctx, {}); }), "[bert] no ids are given");
   EXPECT_EQ(bert(ctx, {.ids = {none.data(), {0, 3}}}).shape(), (Shape{0, 3, 8}));

@@ -26,7 +26,7 @@ constexpr Id family_vocabulary = 7;
 /// A decoder of two layers; `change` makes it a family's.
 LanguageModelConfig small_decoder(const std::function<void(LanguageModelConfig&)>& change = [](auto&) {}) {
   LanguageModelConfig config{.vocabulary = family_vocabulary,
-                             .longest = 80,
+                             .max_positions = 80,
                              .layers = 2,
                              .block = {.width = 8, .hidden = 6, .heads = 3, .head_width = 4, .dropout = 0}};
   change(config);
@@ -38,7 +38,7 @@ LanguageModelConfig small_llama(const std::function<void(LanguageModelConfig&)>&
   return small_decoder([&](auto& c) {
     c.block.attention_bias = false;
     c.block.heads = 4;
-    c.block.key_heads = 2;
+    c.block.kv_heads = 2;
     c.tied = false;
     change(c);
   });
@@ -46,7 +46,7 @@ LanguageModelConfig small_llama(const std::function<void(LanguageModelConfig&)>&
 
 BertConfig small_bert() {
   return {.vocabulary = family_vocabulary,
-          .longest = 80,
+          .max_positions = 80,
           .layers = 2,
           .block = {.width = 9, .hidden = 6, .heads = 3, .dropout = 0}};
 }
@@ -57,7 +57,7 @@ EncoderDecoderConfig small_pair(const std::function<void(EncoderDecoderConfig&)>
                               .encoder_layers = 2,
                               .decoder_layers = 2,
                               .block = {.width = 9, .hidden = 6, .heads = 3, .dropout = 0},
-                              .longest = 80};
+                              .max_positions = 80};
   change(config);
   return config;
 }

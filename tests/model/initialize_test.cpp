@@ -28,7 +28,8 @@ double deviation(ConstView<float, 2> weight) {
 }  // namespace
 
 TEST(Initialize, Gpt2) {
-  Gpt2<float> model({.vocabulary = 50, .longest = 40, .layers = 8, .block = {.width = 64, .hidden = 256, .heads = 4}});
+  Gpt2<float> model(
+      {.vocabulary = 50, .max_positions = 40, .layers = 8, .block = {.width = 64, .hidden = 256, .heads = 4}});
   initialize_gpt2(model, 8, 1);
   const auto& first = model.decoder.blocks[3];
   EXPECT_NEAR(deviation(first.attention.query.weight), 0.02, 0.001);

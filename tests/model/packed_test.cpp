@@ -15,7 +15,7 @@ namespace eigenformer::test {
 
 TEST(PackedModel, InfersTheSameBitsAndIsNeitherTrainedNorStored) {
   Gpt2<float> model({.vocabulary = 37,
-                     .longest = 30,
+                     .max_positions = 30,
                      .layers = 1,
                      .block = {.width = 24, .hidden = 40, .heads = 2, .dropout = 0}});  // tied
   initialize(model, 1);

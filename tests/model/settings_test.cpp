@@ -66,7 +66,7 @@ TEST(Settings, OfAttention) {
   const auto capped = make_a<Attention<None, PlainHeads<None>, CappedScores<None>>>;
   expect_refused("attention", "width", good, Bad::count(), EIGENFORMER_SET(width), capped);
   expect_refused("attention", "heads", good, Bad::count(), EIGENFORMER_SET(heads), capped);
-  expect_refused("attention", "key_heads", good, Bad::count_or_none(), EIGENFORMER_SET(key_heads), capped);
+  expect_refused("attention", "kv_heads", good, Bad::count_or_none(), EIGENFORMER_SET(kv_heads), capped);
   expect_refused("attention", "head_width", good, Bad::count_or_none(), EIGENFORMER_SET(head_width), capped);
   expect_refused("attention", "dropout", good, Bad::probability(), EIGENFORMER_SET(dropout), capped);
   expect_refused("attention", "scale", good, Bad::factor(), EIGENFORMER_SET(scale), capped);
@@ -84,8 +84,9 @@ TEST(Settings, OfAttention) {
 }
 
 TEST(Settings, OfPositions) {
-  const PositionConfig good{.width = 8, .heads = 2, .head_width = 4, .longest = 5};
-  expect_refused("learned", "longest", good, Bad::count(), EIGENFORMER_SET(longest), make_a<Learned<None, 2>>);
+  const PositionConfig good{.width = 8, .heads = 2, .head_width = 4, .max_positions = 5};
+  expect_refused("learned", "max_positions", good, Bad::count(), EIGENFORMER_SET(max_positions),
+                 make_a<Learned<None, 2>>);
   expect_refused("learned", "width", good, Bad::count(), EIGENFORMER_SET(width), make_a<Learned<None>>);
   expect_refused("relative", "heads", good, Bad::count(), EIGENFORMER_SET(heads), make_a<Relative<None>>);
   expect_refused("rotary", "width", RotaryConfig{8}, Bad::count(), EIGENFORMER_SET(width), make_a<Rotary<None>>);
@@ -105,7 +106,7 @@ TEST(Settings, OfPositions) {
   expect_refused("rotary", "attention_factor", YarnScaling{}, Bad::factor(), EIGENFORMER_SET(attention_factor), scaled);
   const LongScaling listed{{1, 1, 1, 1}, {2, 2, 2, 2}};
   expect_refused("rotary", "original", listed, Bad::count(), EIGENFORMER_SET(original), scaled);
-  expect_refused("rotary", "longest", listed, Bad::count(), EIGENFORMER_SET(longest), scaled);
+  expect_refused("rotary", "max_positions", listed, Bad::count(), EIGENFORMER_SET(max_positions), scaled);
   expect_refused("rotary", "attention_factor", listed, Bad::factor(), EIGENFORMER_SET(attention_factor), scaled);
   expect_refused("rotary", "factor", listed, Bad::factor(), EIGENFORMER_SET(long_factors[3]), scaled);
   expect_refused("rotary", "factor", listed, Bad::factor(), EIGENFORMER_SET(short_factors[0]), scaled);
@@ -141,7 +142,7 @@ void expect_checks_of_block(const Config& good, auto block, const std::string& f
         place, field, good, bad, [&](auto& config, auto value) { set(block(config), value); }, make_a<Whole>);
   };
   refused("attention", "heads", Bad::count(), EIGENFORMER_SET(heads));
-  refused("attention", "key_heads", Bad::count_or_none(), EIGENFORMER_SET(key_heads));
+  refused("attention", "kv_heads", Bad::count_or_none(), EIGENFORMER_SET(kv_heads));
   refused("attention", "head_width", Bad::count_or_none(), EIGENFORMER_SET(head_width));
   refused("attention", "scale", Bad::factor(), EIGENFORMER_SET(scale));
   refused("attention", "window", Bad::distance(), EIGENFORMER_SET(window));
@@ -182,11 +183,11 @@ TEST(Settings, OfModels) {
   expect_refused("stack", "layers", StackConfig{.layers = 1, .block = block}, Bad::layers(), EIGENFORMER_SET(layers),
                  make_a<Encoding>);
 
-  const LanguageModelConfig decoder{.vocabulary = 5, .longest = 7, .layers = 1, .block = block};
+  const LanguageModelConfig decoder{.vocabulary = 5, .max_positions = 7, .layers = 1, .block = block};
   expect_checks_of_block<Gpt2<None>>(decoder, inner);
   expect_checks_of_block<Llama<None>>(decoder, inner, "gated_mlp");
   expect_refused("embedding", "vocabulary", decoder, Bad::count(), EIGENFORMER_SET(vocabulary), make_a<Gpt2<None>>);
-  expect_refused("language_model", "longest", decoder, Bad::count_or_none(), EIGENFORMER_SET(longest),
+  expect_refused("language_model", "max_positions", decoder, Bad::count_or_none(), EIGENFORMER_SET(max_positions),
                  make_a<Gpt2<None>>);
   expect_refused("language_model", "layers", decoder, Bad::layers(), EIGENFORMER_SET(layers), make_a<Gpt2<None>>);
   expect_refused("language_model", "logit_cap", decoder, Bad::size(), EIGENFORMER_SET(logit_cap), make_a<Gpt2<None>>);
@@ -206,13 +207,14 @@ TEST(Settings, OfModels) {
                  make_a<Pair>);
   expect_refused("encoder_decoder", "decoder_layers", pair, Bad::layers(), EIGENFORMER_SET(decoder_layers),
                  make_a<Pair>);
-  expect_refused("encoder_decoder", "longest", pair, Bad::count_or_none(), EIGENFORMER_SET(longest), make_a<Pair>);
+  expect_refused("encoder_decoder", "max_positions", pair, Bad::count_or_none(), EIGENFORMER_SET(max_positions),
+                 make_a<Pair>);
   expect_refused("encoder_decoder", "logit_scale", pair, Bad::factor(), EIGENFORMER_SET(logit_scale), make_a<Pair>);
 
   const BertConfig bert{.vocabulary = 5, .layers = 1, .block = block};
   expect_checks_of_block<Bert<None>>(bert, inner);
   expect_refused("embedding", "vocabulary", bert, Bad::count(), EIGENFORMER_SET(vocabulary), make_a<Bert<None>>);
-  expect_refused("learned", "longest", bert, Bad::count(), EIGENFORMER_SET(longest), make_a<Bert<None>>);
+  expect_refused("learned", "max_positions", bert, Bad::count(), EIGENFORMER_SET(max_positions), make_a<Bert<None>>);
   expect_refused("bert", "types", bert, Bad::count(), EIGENFORMER_SET(types), make_a<Bert<None>>);
   expect_refused("bert", "layers", bert, Bad::layers(), EIGENFORMER_SET(layers), make_a<Bert<None>>);
   for (const double dropout : Bad::probability())

@@ -74,7 +74,7 @@ TEST(Visit, ListsAllTensorsOfLayers) {
   expect_complete<Embedding<float>>(EmbeddingConfig{5, 6});
   expect_complete<LayerNorm<float>>(LayerNormConfig{6});
   expect_complete<Attention<float>>(AttentionConfig{.width = 6, .heads = 2});
-  expect_complete<Attention<float>>(AttentionConfig{.width = 6, .heads = 2, .key_heads = 1, .bias = false});
+  expect_complete<Attention<float>>(AttentionConfig{.width = 6, .heads = 2, .kv_heads = 1, .bias = false});
   expect_complete<Mlp<float>>(MlpConfig{6, 9});
 }
 

@@ -119,7 +119,7 @@ TEST(FolderSettings, ForcedFirstTokenOfBart) {
 }
 
 TEST(FolderSettings, EndsOfGenerationComeFirst) {
-  Checkpoint llama = checkpoint_of(small_model<Llama<float>>(small_llama()), {.ends = {2}, .longest = 16});
+  Checkpoint llama = checkpoint_of(small_model<Llama<float>>(small_llama()), {.ends = {2}, .max_positions = 16});
   EXPECT_EQ(load_with_generation<Llama<float>>(llama, {{"eos_token_id", {2, 7, 9}}}).facts.ends,
             (std::vector<Id>{2, 7, 9}));
   llama.config["eos_token_id"] = {2, 7, 9};
@@ -309,14 +309,14 @@ TEST(FolderSettings, WindowsThatAreSwitchedOff) {
 
 TEST(FolderSettings, HeadsOfAnyWidth) {
   LanguageModelConfig config{.vocabulary = 11,
-                             .longest = 16,
+                             .max_positions = 16,
                              .layers = 1,
                              .block = {.width = 24,
                                        .hidden = 12,
                                        .heads = 2,
                                        .head_width = 16,
                                        .dropout = 0,
-                                       .key_heads = 1,
+                                       .kv_heads = 1,
                                        .attention_bias = false,
                                        .norm_epsilon = 1e-5,
                                        .window = 8}};

@@ -363,7 +363,7 @@ void expect_tiny_saved(const Model& model, const PretrainedFacts& facts) {
   EXPECT_EQ(again.facts.pad, facts.pad);
   EXPECT_EQ(again.facts.decoder_begin, facts.decoder_begin);
   EXPECT_EQ(again.facts.ends, facts.ends);
-  EXPECT_EQ(again.facts.longest, facts.longest);
+  EXPECT_EQ(again.facts.max_positions, facts.max_positions);
   EXPECT_TRUE(again.facts.warnings.empty());
 }
 

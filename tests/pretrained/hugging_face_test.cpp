@@ -152,7 +152,7 @@ TEST(HuggingFace, LlamaAndItsKin) {
     }
     return names;
   };
-  const PretrainedFacts facts{.begin = 1, .pad = 0, .ends = {2, 3}, .longest = 16};
+  const PretrainedFacts facts{.begin = 1, .pad = 0, .ends = {2, 3}, .max_positions = 16};
   LanguageModelConfig config = small_llama();
   const auto model = small_model<Llama<float>>(config);
   Checkpoint llama = expect_saved(model, facts, names_of(false, true));
@@ -220,7 +220,7 @@ TEST(HuggingFace, Qwen3) {
                {at + "mlp.up_proj", "12, 8"},
                {at + "mlp.down_proj", "8, 12"}},
               "");
-  expect_saved(small_model<Qwen3<float>>(config), {.longest = 16}, names);
+  expect_saved(small_model<Qwen3<float>>(config), {.max_positions = 16}, names);
 }
 
 TEST(HuggingFace, BertAndRoberta) {
@@ -340,7 +340,8 @@ TEST(HuggingFace, BartAndMarian) {
                   "tensor \"final_logits_bias\" is not all zero");
 
   const auto marian = small_model<Marian<float>>(small_bart(true));
-  Checkpoint other = expect_saved(marian, {.pad = 12, .decoder_begin = 12, .ends = {0}, .longest = 6}, names_of(true));
+  Checkpoint other =
+      expect_saved(marian, {.pad = 12, .decoder_begin = 12, .ends = {0}, .max_positions = 6}, names_of(true));
   EXPECT_EQ(other.config.at("scale_embedding"), true);
   EXPECT_EQ(other.config.at("activation_function"), "swish");
   for (const char* stack : {"encoder", "decoder"})
@@ -451,14 +452,14 @@ TEST(HuggingFace, SixteenBits) {
 TEST(HuggingFace, TokensOfGenerationComeFirst) {
   const TemporaryFolder folder;
   save_hugging_face(folder / "x", small_model<Llama<float>>(small_llama()),
-                    {.begin = 1, .pad = 0, .ends = {2}, .longest = 16});
+                    {.begin = 1, .pad = 0, .ends = {2}, .max_positions = 16});
   write_file(folder / "x/generation_config.json",
              R"({"eos_token_id": [2, 7], "temperature": 0.6, "pad_token_id": null})");
   const PretrainedFacts facts = load_hugging_face<Llama<float>>(folder / "x").facts;
   EXPECT_EQ(facts.ends, (std::vector<Id>{2, 7}));
   EXPECT_EQ(facts.begin, 1);
   EXPECT_EQ(facts.pad, 0);
-  EXPECT_EQ(facts.longest, 16);
+  EXPECT_EQ(facts.max_positions, 16);
   write_file(folder / "x/generation_config.json", R"({"eos_token_id": "x"})");
   expect_contains(error_of([&] { load_hugging_face<Llama<float>>(folder / "x"); }),
                   "generation_config.json: key \"eos_token_id\" is or contains \"x\"");
@@ -467,7 +468,7 @@ TEST(HuggingFace, TokensOfGenerationComeFirst) {
 TEST(HuggingFace, DoubleIsSavedAsDouble) {
   const auto model = small_model<Llama<double>>(small_llama());
   const TemporaryFolder folder;
-  save_hugging_face(folder / "x", model, {.longest = 16});
+  save_hugging_face(folder / "x", model, {.max_positions = 16});
   expect_identical_models(load_hugging_face<Llama<double>>(folder / "x").model, model);
 }
 
@@ -534,7 +535,7 @@ TEST(HuggingFace, RotaryScalings) {
 
 TEST(HuggingFace, WhatTheFormatCannotSayIsNotSaved) {
   const TemporaryFolder folder;
-  const auto refusal = [&](const LanguageModelConfig& config, const PretrainedFacts& facts = {.longest = 16}) {
+  const auto refusal = [&](const LanguageModelConfig& config, const PretrainedFacts& facts = {.max_positions = 16}) {
     const std::string text = error_of([&] { save_hugging_face(folder / "x", Llama<float>(config), facts); });
     EXPECT_FALSE(std::filesystem::exists(folder / "x"));
     return text;
@@ -562,7 +563,7 @@ TEST(HuggingFace, WhatTheFormatCannotSayIsNotSaved) {
   config.rotary.scaling = NtkScaling{2};
   config.block.heads = 2;
   expect_contains(refusal(config), "NTK-aware scaling cannot be saved");
-  expect_contains(refusal(small_llama(), {}), "facts.longest must say");
+  expect_contains(refusal(small_llama(), {}), "facts.max_positions must say");
 }
 
 }  // namespace eigenformer::test

@@ -66,7 +66,7 @@ TEST_F(StoriesTest, FromLlama2c) {
   expect_golden(loaded.model);
   EXPECT_EQ(loaded.facts.begin, 1);
   EXPECT_EQ(loaded.facts.ends, (std::vector<Id>{1, 2}));
-  EXPECT_EQ(loaded.facts.longest, 512);
+  EXPECT_EQ(loaded.facts.max_positions, 512);
   EXPECT_TRUE(std::holds_alternative<Llama<float>>(load_pretrained<float>(folder / "stories260K.bin").model));
 }
 
@@ -76,7 +76,7 @@ TEST_F(StoriesTest, FromHuggingFace) {
   EXPECT_EQ(loaded.facts.begin, 1);
   EXPECT_EQ(loaded.facts.ends, std::vector<Id>{2});
   EXPECT_EQ(loaded.facts.pad, std::nullopt);
-  EXPECT_EQ(loaded.facts.longest, 512);
+  EXPECT_EQ(loaded.facts.max_positions, 512);
 }
 
 TEST_F(StoriesTest, FromLlama2cToHuggingFace) {
@@ -92,7 +92,7 @@ TEST(NanoGptSort, FromMinGpt) {
   if (!std::filesystem::exists(real_models / "nano-gpt-sort/partials.safetensors"))
     GTEST_SKIP() << "the files are not here";
   const auto loaded = load_pretrained<float>(real_models / "nano-gpt-sort");
-  EXPECT_EQ(loaded.facts.longest, 11);
+  EXPECT_EQ(loaded.facts.max_positions, 11);
   const auto& model = std::get<Gpt2<float>>(loaded.model);
   EXPECT_FALSE(model.decoder.blocks.empty());
   Safetensors dump(real_models / "nano-gpt-sort/partials.safetensors");

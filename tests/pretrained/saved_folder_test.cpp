@@ -36,7 +36,7 @@ TEST(SavedFolder, GenerationIsThatOfThisModel) {
   write_file(folder / "x/generation_config.json",
              R"({"eos_token_id": [2], "bos_token_id": 9, "forced_bos_token_id": 3, "temperature": 0.5})");
   const auto model = small_model<Llama<float>>(small_llama());
-  const PretrainedFacts facts{.begin = 1, .ends = {7, 8}, .longest = 16};
+  const PretrainedFacts facts{.begin = 1, .ends = {7, 8}, .max_positions = 16};
   save_hugging_face(folder / "x", model, facts);
   const auto loaded = load_hugging_face<Llama<float>>(folder / "x");
   EXPECT_EQ(loaded.facts.ends, (std::vector<Id>{7, 8}));
@@ -59,7 +59,7 @@ TEST(SavedFolder, ShardsOfAnEarlierSaveGo) {
       "training_args.bin", "trainer.safetensors",      "tokenizer.json"};
   for (const std::string& name : others) write_file(folder / "x" / name, "mine");
   const auto model = small_model<Llama<float>>(small_llama());
-  save_hugging_face(folder / "x", model, {.longest = 16});
+  save_hugging_face(folder / "x", model, {.max_positions = 16});
   EXPECT_EQ(file_names_in(folder / "x"), model_files_and(others));
   for (const std::string& name : others) EXPECT_EQ(read_file(folder / "x" / name), "mine");
   expect_identical_models(load_hugging_face<Llama<float>>(folder / "x").model, model);
@@ -74,7 +74,7 @@ TEST(SavedFolder, WeightsOfOtherKindsAreAnError) {
     const TemporaryFolder folder;
     std::filesystem::create_directories(folder / "x");
     write_file(folder / "x" / name, "");
-    EXPECT_EQ(error_of([&] { save_hugging_face(folder / "x", model, {.longest = 16}); }),
+    EXPECT_EQ(error_of([&] { save_hugging_face(folder / "x", model, {.max_positions = 16}); }),
               "[pretrained] " + (folder / "x" / name).string() +
                   ": is not of this model, but other programs would load it: remove it, or save to another folder");
     EXPECT_EQ(file_names_in(folder / "x"), std::set<std::string>{name}) << "nothing was written";
@@ -91,20 +91,21 @@ TEST(SavedFolder, TokenizerOfASource) {
   write_file(folder / "to/vocab.json", "old");
   write_file(folder / "to/tokenizer_config.json", "old");
   const auto model = small_model<Llama<float>>(small_llama());
-  save_hugging_face(folder / "to", model, {.longest = 16}, {.tokenizer = folder / "from"});
+  save_hugging_face(folder / "to", model, {.max_positions = 16}, {.tokenizer = folder / "from"});
   EXPECT_EQ(file_names_in(folder / "to"),
             model_files_and({"special_tokens_map.json", "tokenizer.model", "tokenizer_config.json"}));
   for (const char* name : {"tokenizer.model", "tokenizer_config.json", "special_tokens_map.json"})
     EXPECT_EQ(read_file(folder / "to" / name), read_file(folder / "from" / name));
   EXPECT_NO_THROW(load_hugging_face<Llama<float>>(folder / "to"));
   // From where it is already.
-  save_hugging_face(folder / "to", model, {.longest = 16}, {.tokenizer = folder / "to/../to"});
+  save_hugging_face(folder / "to", model, {.max_positions = 16}, {.tokenizer = folder / "to/../to"});
   EXPECT_EQ(read_file(folder / "to/tokenizer_config.json"), "{}");
 
   for (const char* name : {"empty", "absent"})
-    EXPECT_EQ(
-        error_of([&] { save_hugging_face(folder / "new", model, {.longest = 16}, {.tokenizer = folder / name}); }),
-        "[pretrained] " + (folder / name).string() + ": is not a folder with a tokenizer");
+    EXPECT_EQ(error_of([&] {
+                save_hugging_face(folder / "new", model, {.max_positions = 16}, {.tokenizer = folder / name});
+              }),
+              "[pretrained] " + (folder / name).string() + ": is not a folder with a tokenizer");
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
 }
 
@@ -113,25 +114,25 @@ TEST(SavedFolder, TokenizerOfAnotherVocabularyIsAnError) {
   std::filesystem::create_directories(folder / "from");
   write_file(folder / "from/tokenizer.json", "its own");
   LanguageModelConfig config = small_llama();
-  save_hugging_face(folder / "x", small_model<Llama<float>>(config), {.longest = 16});
+  save_hugging_face(folder / "x", small_model<Llama<float>>(config), {.max_positions = 16});
   write_file(folder / "x/merges.txt", "old");
-  save_hugging_face(folder / "x", small_model<Llama<float>>(config, 2), {.longest = 16});  // as after training
+  save_hugging_face(folder / "x", small_model<Llama<float>>(config, 2), {.max_positions = 16});  // as after training
   EXPECT_EQ(read_file(folder / "x/merges.txt"), "old");
   config.vocabulary = 12;
   const auto other = small_model<Llama<float>>(config);
   const std::string before = read_file(folder / "x/model.safetensors");
-  const std::string error = error_of([&] { check_hugging_face(folder / "x", other, {.longest = 16}); });
-  EXPECT_EQ(error_of([&] { save_hugging_face(folder / "x", other, {.longest = 16}); }), error);
+  const std::string error = error_of([&] { check_hugging_face(folder / "x", other, {.max_positions = 16}); });
+  EXPECT_EQ(error_of([&] { save_hugging_face(folder / "x", other, {.max_positions = 16}); }), error);
   EXPECT_EQ(error,
             "[pretrained] " + (folder / "x/merges.txt").string() +
                 ": is the tokenizer of a model of 11 tokens, this one has 12: name its own in the options, or save to "
                 "another folder");
   EXPECT_EQ(read_file(folder / "x/model.safetensors"), before);
-  check_hugging_face(folder / "x", other, {.longest = 16}, {.tokenizer = folder / "from"});
-  check_hugging_face(folder / "new", other, {.longest = 16});
+  check_hugging_face(folder / "x", other, {.max_positions = 16}, {.tokenizer = folder / "from"});
+  check_hugging_face(folder / "new", other, {.max_positions = 16});
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
   EXPECT_EQ(read_file(folder / "x/model.safetensors"), before) << "a check writes nothing";
-  save_hugging_face(folder / "x", other, {.longest = 16}, {.tokenizer = folder / "from"});
+  save_hugging_face(folder / "x", other, {.max_positions = 16}, {.tokenizer = folder / "from"});
   EXPECT_EQ(file_names_in(folder / "x"), model_files_and({"tokenizer.json"}));
 }
 

@@ -77,7 +77,7 @@ inline Checkpoint read_checkpoint(const std::filesystem::path& folder) {
 }
 
 template <class Model>
-Checkpoint checkpoint_of(const Model& model, const PretrainedFacts& facts = {.longest = 16}) {
+Checkpoint checkpoint_of(const Model& model, const PretrainedFacts& facts = {.max_positions = 16}) {
   const TemporaryFolder folder;
   save_hugging_face(folder / "x", model, facts);
   return read_checkpoint(folder / "x");
@@ -93,26 +93,26 @@ Model small_model(const typename Model::Config& config, std::uint64_t seed = 1) 
 
 inline LanguageModelConfig small_llama() {
   return {.vocabulary = 11,
-          .longest = 16,
+          .max_positions = 16,
           .layers = 2,
           .block = {.width = 8,
                     .hidden = 12,
                     .heads = 4,
                     .dropout = 0,
-                    .key_heads = 2,
+                    .kv_heads = 2,
                     .attention_bias = false,
                     .norm_epsilon = 1e-5},
           .tied = false};
 }
 inline LanguageModelConfig small_gpt2() {
   return {.vocabulary = 7,
-          .longest = 5,
+          .max_positions = 5,
           .layers = 1,
           .block = {.width = 4, .hidden = 16, .heads = 2, .dropout = 0.1, .norm_epsilon = 1e-5}};
 }
 inline BertConfig small_bert(bool pooler = true) {
   return {.vocabulary = 9,
-          .longest = 6,
+          .max_positions = 6,
           .layers = 1,
           .block = {.width = 4, .hidden = 10, .heads = 2, .dropout = 0.1, .norm_epsilon = 1e-12},
           .pooler = pooler};
@@ -130,7 +130,7 @@ inline EncoderDecoderConfig small_bart(bool marian) {
           .encoder_layers = 1,
           .decoder_layers = 1,
           .block = {.width = 8, .hidden = 12, .heads = 2},
-          .longest = 6,
+          .max_positions = 6,
           .scaled_embedding = marian,
           .embedding_norm = !marian,
           .logit_bias = marian};

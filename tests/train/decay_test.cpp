@@ -30,7 +30,7 @@ void expect_matrices_halved(const auto& config) {
 TEST(Decay, HalvesMatricesAlone) {
   const BlockConfig block{.width = 8, .hidden = 6, .heads = 2};
   const LanguageModelConfig config{
-      .vocabulary = 7, .longest = 5, .layers = 1, .block = block, .tied = false, .head_bias = true};
+      .vocabulary = 7, .max_positions = 5, .layers = 1, .block = block, .tied = false, .head_bias = true};
   expect_matrices_halved<Gpt2<float>>(config);
   expect_matrices_halved<Llama<float>>(config);
   expect_matrices_halved<Qwen3<float>>(config);

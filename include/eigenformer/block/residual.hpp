@@ -38,7 +38,7 @@ struct BlockConfig {
   Index heads = 8;                    ///< H
   Index head_width = 0;               ///< E; 0: D/H
   double dropout = 0;                 ///< on sublayer outputs and on attention weights
-  Index key_heads = 0;                ///< K; 0: H
+  Index kv_heads = 0;                 ///< K; 0: H
   bool attention_bias = true;         ///< on the projections of queries, keys and values
   std::optional<bool> output_bias{};  ///< on attention's last projection; none: as the others
   std::optional<bool> feed_forward_bias{};  ///< none: the network's default
@@ -52,7 +52,7 @@ struct BlockConfig {
   AttentionConfig attention() const {
     return {.width = width,
             .heads = heads,
-            .key_heads = key_heads,
+            .kv_heads = kv_heads,
             .head_width = head_width,
             .bias = attention_bias,
             .output_bias = output_bias,

@@ -34,7 +34,7 @@ class Tape final : private Arena::Guest {
   /// From now on dL/d(model) goes to `gradient`, a model of the same shape.
   template <class Model>
   void watch(const Model& model, Model& gradient, Start start = Start::add) {
-    walk([&](const Leaf&, const auto& value, auto& slope) { watch(value.view(), slope.view(), start); }, model,
+    walk([&](const Leaf&, const auto& value, auto& gradient) { watch(value.view(), gradient.view(), start); }, model,
          gradient);
   }
 
@@ -232,7 +232,7 @@ class Context {
   /// For ids, lengths and masks, which the caller may throw away before the backward pass: a copy that stays until then
   /// if there is a tape, x itself if not. Without gaps in any case.
   template <class T, int Rank>
-  ConstView<T, Rank> remember(ConstView<T, Rank> x) {
+  ConstView<T, Rank> save_for_backward(ConstView<T, Rank> x) {
     if (!x || (!tape && x.contiguous())) return x;
     const View<T, Rank> copy = arena.allocate<T>(x.shape());
     copy_elements(x, copy);

@@ -49,7 +49,7 @@ inline void* aligned_allocate(std::size_t bytes) {
   if (bytes < 2 * huge) return memory;
   const std::size_t skipped = (huge - reinterpret_cast<std::uintptr_t>(memory) % huge) % huge;
   ::madvise(static_cast<std::byte*>(memory) + skipped, (bytes - skipped) / huge * huge,
-            MADV_HUGEPAGE);  // a wish: it may be refused
+            MADV_HUGEPAGE);  // a hint: it may be refused
 #endif
   return memory;
 }

@@ -80,11 +80,11 @@ inline std::vector<std::vector<Id>> texts_of(const std::vector<std::vector<Id>>&
 template <class Model>
 void check_room(const Model& model, const std::vector<std::vector<Id>>& texts, Index max_tokens) {
   const auto validate = [&](const auto& position) {
-    if constexpr (requires { position.longest(); })
+    if constexpr (requires { position.max_positions(); })
       for (std::size_t i = 0; i < texts.size(); ++i)
-        ensure(max_tokens - 1 <= position.longest() - static_cast<Index>(texts[i].size()), "decode", "text ", i, ": ",
-               texts[i].size(), " tokens and ", max_tokens, " more are too many for the model's ", position.longest(),
-               " positions");
+        ensure(max_tokens - 1 <= position.max_positions() - static_cast<Index>(texts[i].size()), "decode", "text ", i,
+               ": ", texts[i].size(), " tokens and ", max_tokens, " more are too many for the model's ",
+               position.max_positions(), " positions");
   };
   if constexpr (requires { model.target_position; }) validate(model.target_position);
   else if constexpr (requires { model.position; }) validate(model.position);

@@ -90,8 +90,8 @@ class Safetensors {
     });
   }
 
-  /// Reads a tensor of reals as `rows` rows, a lot at a time: f(first row, lot (n, width)). A lot is all the memory it
-  /// takes.
+  /// Reads a tensor of reals as `rows` rows, a chunk at a time: f(first row, chunk (n, width)). A chunk is all the
+  /// memory it takes.
   template <class T, class F>
   void read_rows(std::string_view name, Index rows, F&& f) {
     const StoredTensor& stored = readable<T>(name);
@@ -100,13 +100,13 @@ class Safetensors {
     if (count == 0) return;
     validate(rows > 0 && count % rows == 0, detail::tensor_text(name), " is of shape ",
              detail::shape_text(stored.shape), ", not ", rows, " rows");
-    const Index width = count / rows, lot = (std::min)(rows, (std::max)(Index{16}, Index{16384} / width));
-    Tensor<T, 2> values(Shape{lot, width});
+    const Index width = count / rows, chunk = (std::min)(rows, (std::max)(Index{16}, Index{16384} / width));
+    Tensor<T, 2> values(Shape{chunk, width});
     detail::with_stored_type(stored.dtype, [&](auto element) {
       using S = decltype(element);
       if constexpr (detail::reads_as<T, S>)
-        for (Index first = 0; first < rows; first += lot) {
-          const Index now = (std::min)(lot, rows - first);
+        for (Index first = 0; first < rows; first += chunk) {
+          const Index now = (std::min)(chunk, rows - first);
           stream_->clear();  // f may have read elsewhere
           stream_->seekg(static_cast<std::streamoff>(data_ + stored.begin) +
                          static_cast<std::streamoff>(first * width) * static_cast<std::streamoff>(sizeof(S)));

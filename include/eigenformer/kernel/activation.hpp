@@ -1,4 +1,4 @@
-// Activations: each is a type with value(x) and slope(x) on vectors, for passes of their own and for the end of a
+// Activations: each is a type with value(x) and derivative(x) on vectors, for passes of their own and for the end of a
 // product. At −∞ those that tend to 0 are −0, not NaN.
 #pragma once
 
@@ -17,21 +17,21 @@ struct Identity {
     return x;
   }
   template <class V>
-  static V slope(V) {
+  static V derivative(V) {
     return V(1);
   }
 };
 
-/// max(x, 0); the slope at 0 is 0.
+/// max(x, 0); the derivative at 0 is 0.
 struct Relu {
-  static constexpr bool idempotent = true;  // its value tells its slope: nothing else need be kept
+  static constexpr bool gradient_from_output = true;  // its value tells its derivative: nothing else need be kept
 
   template <class V>
   static V value(V x) {
     return maximum(x, V(0));
   }
   template <class V>
-  static V slope(V x) {
+  static V derivative(V x) {
     return where_less(V(0), x, V(1));
   }
 };
@@ -43,7 +43,7 @@ struct SquaredRelu {
     return maximum(x, V(0)) * maximum(x, V(0));
   }
   template <class V>
-  static V slope(V x) {
+  static V derivative(V x) {
     return maximum(x, V(0)) * V(2);
   }
 };
@@ -55,8 +55,8 @@ struct Sigmoid {
     return sigmoid(x);
   }
   template <class V>
-  static V slope(V x) {
-    return logistic(x).slope;
+  static V derivative(V x) {
+    return logistic(x).derivative;
   }
 };
 
@@ -66,7 +66,7 @@ struct Tanh {
     return tanh(x);
   }
   template <class V>
-  static V slope(V x) {
+  static V derivative(V x) {
     const V y = tanh(x);
     return V(1) - y * y;
   }
@@ -79,7 +79,7 @@ struct Gelu {
     return maximum(x, V(-1000)) * normal(x).integral;
   }
   template <class V>
-  static V slope(V x) {
+  static V derivative(V x) {
     const auto at = normal(x);
     return fma(maximum(minimum(x, V(1000)), V(-1000)), at.density, at.integral);
   }
@@ -101,7 +101,7 @@ V gated_slope(V x, double a, double b) {
   using T = typename V::Scalar;
   const V bounded = maximum(minimum(x, V(1000)), V(-1000)), square = bounded * bounded;
   const auto gate = logistic(bounded * fma(square, V(static_cast<T>(b)), V(static_cast<T>(a))));
-  return fma(bounded * fma(square, V(static_cast<T>(3 * b)), V(static_cast<T>(a))), gate.slope, gate.value);
+  return fma(bounded * fma(square, V(static_cast<T>(3 * b)), V(static_cast<T>(a))), gate.derivative, gate.value);
 }
 
 }  // namespace detail
@@ -113,7 +113,7 @@ struct Silu {
     return maximum(x, V(-1000)) * sigmoid(x);
   }
   template <class V>
-  static V slope(V x) {
+  static V derivative(V x) {
     return detail::gated_slope(x, 1, 0);
   }
 };
@@ -125,7 +125,7 @@ struct GeluTanh {
     return detail::gated(x, a, b);
   }
   template <class V>
-  static V slope(V x) {
+  static V derivative(V x) {
     return detail::gated_slope(x, a, b);
   }
 
@@ -140,7 +140,7 @@ struct GeluSigmoid {
     return detail::gated(x, 1.702, 0);
   }
   template <class V>
-  static V slope(V x) {
+  static V derivative(V x) {
     return detail::gated_slope(x, 1.702, 0);
   }
 };
@@ -153,7 +153,8 @@ void activation_forward(const Threads& threads, ConstView<T, 2> x, View<T, 2> y)
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i)
-      for_lots<T>(width, [&](Index j, auto n) { store(y.row(i) + j, Activation::value(load(x.row(i) + j, n)), n); });
+      for_vec_packs<T>(width,
+                       [&](Index j, auto n) { store(y.row(i) + j, Activation::value(load(x.row(i) + j, n)), n); });
   });
 }
 
@@ -164,9 +165,9 @@ void activation_backward(const Threads& threads, ConstView<T, 2> x, ConstView<T,
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i)
-      for_lots<T>(width, [&](Index j, auto n) {
-        const auto slope = load(dy.row(i) + j, n) * Activation::slope(load(x.row(i) + j, n));
-        store(dx.row(i) + j, dx.add ? load(dx.row(i) + j, n) + slope : slope, n);
+      for_vec_packs<T>(width, [&](Index j, auto n) {
+        const auto gradient = load(dy.row(i) + j, n) * Activation::derivative(load(x.row(i) + j, n));
+        store(dx.row(i) + j, dx.add ? load(dx.row(i) + j, n) + gradient : gradient, n);
       });
   });
 }
@@ -177,7 +178,7 @@ void gate_forward(const Threads& threads, ConstView<T, 2> gate, ConstView<T, 2> 
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i)
-      for_lots<T>(width, [&](Index j, auto n) {
+      for_vec_packs<T>(width, [&](Index j, auto n) {
         store(y.row(i) + j, Activation::value(load(gate.row(i) + j, n)) * load(x.row(i) + j, n), n);
       });
   });
@@ -190,12 +191,12 @@ void gate_backward(const Threads& threads, ConstView<T, 2> gate, ConstView<T, 2>
   const Index width = x.width();
   threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i)
-      for_lots<T>(width, [&](Index j, auto n) {
+      for_vec_packs<T>(width, [&](Index j, auto n) {
         const auto at = load(gate.row(i) + j, n), out = load(dy.row(i) + j, n), in = load(x.row(i) + j, n);
-        const auto put = [&](const Gradient<T, 2>& to, auto slope) {
-          if (to) store(to.row(i) + j, to.add ? load(to.row(i) + j, n) + slope : slope, n);
+        const auto put = [&](const Gradient<T, 2>& to, auto gradient) {
+          if (to) store(to.row(i) + j, to.add ? load(to.row(i) + j, n) + gradient : gradient, n);
         };
-        put(dgate, out * in * Activation::slope(at));
+        put(dgate, out * in * Activation::derivative(at));
         put(dx, out * Activation::value(at));
       });
   });
@@ -213,7 +214,7 @@ struct ActivatedBias {
   void operator()(Index row, Index column, T* out, Index count) const {
     T* const keep = kept ? kept.row(row) + column : nullptr;
     const T* const by = residual ? residual.row(row) + column : nullptr;
-    for_lots<T>(count, [&](Index i, auto n) {
+    for_vec_packs<T>(count, [&](Index i, auto n) {
       const auto sum = bias ? load(out + i, n) + load(bias + column + i, n) : load(out + i, n);
       if (keep) store(keep + i, sum, n);
       const auto value = Activation::value(sum);

@@ -41,11 +41,11 @@ void affine_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, Co
     std::fill_n(weight_sum, 2 * width, T{0});
     for (Index i = begin; i < end; ++i)
       for_vectors<T>(width, [&](Index j, auto n) {
-        const Vec<T> slope = load(dy.row(i) + j, n);
-        store(weight_sum + j, fma(slope, load(x.row(i) + j, n), load(weight_sum + j, n)), n);
-        store(bias_sum + j, load(bias_sum + j, n) + slope, n);
+        const Vec<T> gradient = load(dy.row(i) + j, n);
+        store(weight_sum + j, fma(gradient, load(x.row(i) + j, n), load(weight_sum + j, n)), n);
+        store(bias_sum + j, load(bias_sum + j, n) + gradient, n);
         if (!dx) return;
-        const Vec<T> out = slope * (by_element ? load(weight.data() + j, n) * all : all);
+        const Vec<T> out = gradient * (by_element ? load(weight.data() + j, n) * all : all);
         store(dx.row(i) + j, dx.add ? load(dx.row(i) + j, n) + out : out, n);
       });
   });

@@ -60,8 +60,8 @@ struct AttentionInputs {
   Index heads() const { return query.extent(2); }
   Index width() const { return query.extent(3); }
   Index keys() const { return key.extent(1); }
-  Index key_heads() const { return key.extent(2); }
-  Index group() const { return heads() / key_heads(); }
+  Index kv_heads() const { return key.extent(2); }
+  Index group() const { return heads() / kv_heads(); }
   Mask::Range range(Index b, Index i) const { return mask.range(b, i, queries(), keys()); }
   ScoreRow row(Index b, Index h, Index i) const { return {b, h, i, mask.position(b, i, queries(), keys())}; }
   Index dropout_row(Index b, Index h, Index i) const { return (b * heads() + h) * queries() + i; }
@@ -106,7 +106,7 @@ struct CachedAttentionInputs {
 
   ConstView<T, 4> query;  // (1, N of all, H, E)
   ConstView<Sequence, 1> of;
-  Index key_head_count;
+  Index kv_head_count;
   bool causal = false;
   Index window = 0;
   ConstView<T, 1> sinks{};         // (H) or null
@@ -114,8 +114,8 @@ struct CachedAttentionInputs {
 
   Index heads() const { return query.extent(2); }
   Index width() const { return query.extent(3); }
-  Index key_heads() const { return key_head_count; }
-  Index group() const { return heads() / key_heads(); }
+  Index kv_heads() const { return kv_head_count; }
+  Index group() const { return heads() / kv_heads(); }
   Mask::Range range(Index s, Index i) const {
     return Mask{.causal = causal, .window = window}.range(0, i - of[s].first, of[s].queries, of[s].keys);
   }
@@ -203,8 +203,8 @@ template <class T, class Score>
 void apply_score(const Score& score, const ScoreRow& at, Index first, Index count, T* scores) {
   if constexpr (!std::is_same_v<Score, PlainScore>) {
     const auto f = score.row(at, first, count);
-    for_lots<T>(count,
-                [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { store(scores + j, f(load(scores + j, n), j, n), n); });
+    for_vec_packs<T>(
+        count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { store(scores + j, f(load(scores + j, n), j, n), n); });
   }
 }
 
@@ -267,9 +267,9 @@ struct OnlineSoftmax {
       return weight;
     };
     Index j = 0;
-    if constexpr (chains == Lot<T>::count)
-      for (; j + Lot<T>::lanes <= padded; j += Lot<T>::lanes) {
-        const Lot<T> weight = weigh_some(j, std::integral_constant<Index, Lot<T>::lanes>());
+    if constexpr (chains == VecPack<T>::count)
+      for (; j + VecPack<T>::lanes <= padded; j += VecPack<T>::lanes) {
+        const VecPack<T> weight = weigh_some(j, std::integral_constant<Index, VecPack<T>::lanes>());
         unroll<chains>([&](auto c) EIGENFORMER_INLINE_LAMBDA { total[c] = total[c] + weight.parts[c]; });
       }
     for_chains(padded - j, [&](auto c, Index offset) EIGENFORMER_INLINE_LAMBDA {
@@ -306,15 +306,16 @@ bool all_finite(const T* x, Index count) {
 }
 template <class T>
 bool all_finite(ConstView<T, 2> x) {
-  Lot<T> lots(T{0});
+  VecPack<T> lots(T{0});
   Vec<T> rest(T{0});
   for (Index i = 0; i < x.extent(0); ++i)
-    for_lots<T>(x.width(), [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+    for_vec_packs<T>(x.width(), [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
       const auto some = load(x.row(i) + j, n);
-      if constexpr (std::is_same_v<std::remove_const_t<decltype(some)>, Lot<T>>) lots = fma(some, Lot<T>(T{0}), lots);
+      if constexpr (std::is_same_v<std::remove_const_t<decltype(some)>, VecPack<T>>)
+        lots = fma(some, VecPack<T>(T{0}), lots);
       else rest = fma(some, Vec<T>(T{0}), rest);
     });
-  unroll<Lot<T>::count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { rest = rest + lots.parts[i]; });
+  unroll<VecPack<T>::count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { rest = rest + lots.parts[i]; });
   return sum(rest) == 0;
 }
 
@@ -362,7 +363,7 @@ void any_attention_forward(const Threads& threads, Arena& arena, const Inputs& i
   constexpr Index lanes = Vec<T>::lanes, tile_rows = Tile<T>::rows, keys_at_once = key_block<T>,
                   most_queries = 6 * row_block;
   constexpr T infinity = std::numeric_limits<T>::infinity();
-  const Index heads = in.key_heads(), group = in.group(), head_width = in.width();
+  const Index heads = in.kv_heads(), group = in.group(), head_width = in.width();
   Index queries = 0;
   std::int64_t work = 0;
   for (Index s = 0; s < in.sequences(); ++s) {
@@ -560,7 +561,7 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
                         Gradient<T, 1> dsinks = {}) {
   constexpr Index query_block = row_block;
   constexpr Index keys_at_once = std::lcm(Tile<T>::width, Dropout::chunk);
-  constexpr bool bends = requires { score.row(ScoreRow{}, Index{}, Index{}).slope(Vec<T>(), Index{}, Index{}); };
+  constexpr bool bends = requires { score.row(ScoreRow{}, Index{}, Index{}).derivative(Vec<T>(), Index{}, Index{}); };
   constexpr bool collects = requires { score.collect(ScoreRow{}, Index{}, Index{}, static_cast<const T*>(nullptr)); };
   const Index queries = in.queries(), head_width = in.width(), keys = in.keys();
   const Index key_size = Panels<T>::size(head_width, keys), row_size = Panels<T>::size(keys, head_width),
@@ -581,7 +582,7 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
     T *const query_memory = take(query_size), *const slope_memory = take(query_size);
     T* const weights = take(query_block * keys_at_once);  // (queries, keys), dropped
     T* const slopes = take(query_block * keys_at_once);   // of the scores, likewise
-    T* const along = take(query_block);                   // by query: Σ doutput∘output
+    T* const row_dot = take(query_block);                 // by query: Σ doutput∘output
     const auto clear = [&](const Gradient<T, 4>& gradient) {
       if (!gradient || gradient.add) return;
       const auto tile_lines = detail::head(gradient.view, b, kv);
@@ -600,17 +601,17 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
         std::array<Mask::Range, static_cast<std::size_t>(query_block)> ranges;
         for (Index i = 0; i < count; ++i) {
           ranges[static_cast<std::size_t>(i)] = in.range(b, first + i);
-          along[i] = sum_vectors<T>(head_width, [&](Index e, auto n) {
+          row_dot[i] = sum_vectors<T>(head_width, [&](Index e, auto n) {
             return load(out.row(first + i) + e, n) * load(dout.row(first + i) + e, n);
           });
           if (in.distances.slopes)
-            along[i] += detail::selected_dot(&in.distances.sums(b, h, first + i, 0),
-                                             &in.distances.slopes(b, h, first + i, 0), in.distances.slopes.extent(3));
-          if (!std::isfinite(along[i]) && !in.takes_some(b, h, first + i)) along[i] = 0;
+            row_dot[i] += detail::selected_dot(&in.distances.sums(b, h, first + i, 0),
+                                               &in.distances.slopes(b, h, first + i, 0), in.distances.slopes.extent(3));
+          if (!std::isfinite(row_dot[i]) && !in.takes_some(b, h, first + i)) row_dot[i] = 0;
           if (dquery && !dquery.add) std::fill_n(detail::head(dquery.view, b, h).row(first + i), head_width, T{0});
           if (in.sinks && dsinks) {
             const AttentionRow<T> row = rows(b, h, first + i);
-            sink_slopes(b, h) -= std::exp(in.sinks[h] - row.largest) * row.factor * along[i];
+            sink_slopes(b, h) -= std::exp(in.sinks[h] - row.largest) * row.factor * row_dot[i];
           }
         }
         const Mask::Range all = detail::seen_by(ranges.data(), count, 0, keys);
@@ -660,7 +661,7 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
                   slope = surviving(slope, factor);
                   dropped = surviving(dropped, factor);
                 }
-                slope = weight * (slope - V(along[i + begin]));
+                slope = weight * (slope - V(row_dot[i + begin]));
                 if (in.mask.allowed.view) {
                   const V lowest(std::numeric_limits<T>::lowest()), none(T{0});  // hidden is what is lower
                   dropped = choose_less(bent, lowest, none, dropped);
@@ -676,14 +677,14 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
               in.mask.hide(b, h, row, block + begin_here, length, weight_row + begin_here,
                            -std::numeric_limits<T>::infinity());
               if constexpr (bends) in.mask.hide(b, h, row, block + begin_here, length, raw + begin_here, T{0});
-              for_lots<T>(length, [&](Index offset, auto n)
-                                      EIGENFORMER_INLINE_LAMBDA { differentiate(begin_here + offset, n); });
+              for_vec_packs<T>(length, [&](Index offset, auto n)
+                                           EIGENFORMER_INLINE_LAMBDA { differentiate(begin_here + offset, n); });
               if constexpr (collects) score.collect(at, block + begin_here, length, slope_row + begin_here);
               if constexpr (bends) {
                 const auto f = score.row(at, block + begin_here, length);
-                for_lots<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA {
+                for_vec_packs<T>(length, [&](Index offset, auto n) EIGENFORMER_INLINE_LAMBDA {
                   T* const to_slope = slope_row + begin_here + offset;
-                  store(to_slope, load(to_slope, n) * f.slope(load(raw + begin_here + offset, n), offset, n), n);
+                  store(to_slope, load(to_slope, n) * f.derivative(load(raw + begin_here + offset, n), offset, n), n);
                 });
               }
               zero(0, begin_here);
@@ -749,11 +750,11 @@ void attention_backward(const Threads& threads, Arena& arena, const AttentionInp
   Index batches = in.batch(), heads_at_once = 1;
   if constexpr (collects) {
     if (score.shared_by_batch()) batches = 1;
-    if (score.shared_by_heads()) heads_at_once = in.key_heads();
+    if (score.shared_by_heads()) heads_at_once = in.kv_heads();
   }
   for (Index start = 0; start < in.batch(); start += batches)
-    threads.parallel_for(batches * in.key_heads(), heads_at_once, [&](Index begin, Index end, int slot) {
-      for (Index task = begin; task < end; ++task) run(start + task / in.key_heads(), task % in.key_heads(), slot);
+    threads.parallel_for(batches * in.kv_heads(), heads_at_once, [&](Index begin, Index end, int slot) {
+      for (Index task = begin; task < end; ++task) run(start + task / in.kv_heads(), task % in.kv_heads(), slot);
     });
   for (Index h = 0; in.sinks && dsinks && h < in.heads(); ++h) {
     T total = dsinks.add ? dsinks.view[h] : T{0};

@@ -25,10 +25,10 @@ struct LinearMap {
   Index out() const { return weight.extent(0); }
 };
 
-/// An activation whose value serves in the place of its argument: activation and slope are the same of both.
+/// An activation whose value serves in the place of its argument: value and derivative are the same of both.
 template <class Activation>
 concept Idempotent = requires {
-  requires Activation::idempotent;
+  requires Activation::gradient_from_output;
 };
 
 namespace detail {
@@ -52,7 +52,7 @@ struct GatedBias {
   void operator()(Index row, Index column, T* out, Index count) const {
     const T* const by = gate.row(row) + column;
     T* const keep = kept ? kept.row(row) + column : nullptr;
-    for_lots<T>(count, [&](Index i, auto n) {
+    for_vec_packs<T>(count, [&](Index i, auto n) {
       const auto sum = bias ? load(out + i, n) + load(bias + column + i, n) : load(out + i, n);
       if (keep) store(keep + i, sum, n);
       store(out + i, Activation::value(load(by + i, n)) * sum, n);
@@ -70,10 +70,10 @@ struct ActivationSlope {
   void operator()(Index row, Index column, T* out, Index count) const {
     const T* const in = sum.row(row) + column;
     T* const again = hidden ? hidden.row(row) + column : nullptr;
-    for_lots<T>(count, [&](Index i, auto n) {
+    for_vec_packs<T>(count, [&](Index i, auto n) {
       const auto at = load(in + i, n);
       if (again) store(again + i, Activation::value(at), n);
-      store(out + i, load(out + i, n) * Activation::slope(at), n);
+      store(out + i, load(out + i, n) * Activation::derivative(at), n);
     });
   }
 };
@@ -91,11 +91,12 @@ struct GateSlope {
   void operator()(Index row, Index column, T* out, Index count) const {
     const T *const gates = gate.row(row) + column, *const ups = up.row(row) + column;
     T *const to = dup.row(row) + column, *const again = hidden.row(row) + column;
-    for_lots<T>(count, [&](Index i, auto n) {
-      const auto g = load(gates + i, n), u = load(ups + i, n), slope = load(out + i, n), value = Activation::value(g);
+    for_vec_packs<T>(count, [&](Index i, auto n) {
+      const auto g = load(gates + i, n), u = load(ups + i, n), gradient = load(out + i, n),
+                 value = Activation::value(g);
       store(again + i, value * u, n);
-      store(to + i, slope * value, n);
-      store(out + i, slope * u * Activation::slope(g), n);
+      store(to + i, gradient * value, n);
+      store(out + i, gradient * u * Activation::derivative(g), n);
     });
   }
 };
@@ -103,7 +104,7 @@ struct GateSlope {
 }  // namespace detail
 
 /// y (M, D) from x (M, D); `kept` (M, F) is for the backward pass, null if there is none: x·Uᵀ + b, or activation of
-/// that if it is idempotent. The residual (M, D), which may be null, is added.
+/// that if it is gradient_from_output. The residual (M, D), which may be null, is added.
 template <class Activation, class T>
 void mlp_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const LinearMap<T>& up,
                  const LinearMap<T>& down, View<T, 2> kept, View<T, 2> y, ConstView<T, 2> residual = {}) {

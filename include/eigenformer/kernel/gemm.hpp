@@ -271,7 +271,7 @@ template <class T>
 void pack_left(const Left<T>& a, Index first, Index count, Index k, Index depth, T* to) {
   for (Index i = 0; i < depth; ++i) {
     const T* const from = a.data + (k + i) * a.stride + first;
-    for_lots<T>(
+    for_vec_packs<T>(
         count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { store(to + i * row_block + j, load(from + j, n), n); });
   }
 }

@@ -61,11 +61,11 @@ void cross_entropy_backward(const Threads& threads, ConstView<T, 2> logits, Cons
       }
       const T* const row = logits.row(i);
       const SoftmaxSum<T> total = totals[i];
-      for_lots<T>(width, [&](Index j, auto count) {
-        auto slope = total.probability(load(row + j, count));
-        using V = decltype(slope);
-        slope = (slope - V(everywhere)) * V(scale);
-        store(out + j, dlogits.add ? load(out + j, count) + slope : slope, count);
+      for_vec_packs<T>(width, [&](Index j, auto count) {
+        auto gradient = total.probability(load(row + j, count));
+        using V = decltype(gradient);
+        gradient = (gradient - V(everywhere)) * V(scale);
+        store(out + j, dlogits.add ? load(out + j, count) + gradient : gradient, count);
       });
       out[targets[i]] -= scale * at_target;
     }

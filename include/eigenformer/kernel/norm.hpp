@@ -128,7 +128,7 @@ void norm_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, cons
       const RowStatistics<T> row = statistics[i];
       const T *const in = x.row(i), *const dout = dy.row(i);
       const auto normal = [&](Index j, auto n) { return row.template normalized<Kind>(load(in + j, n, row.mean)); };
-      const auto slope = [&](Index j, auto n) {
+      const auto gradient = [&](Index j, auto n) {
         const Vec<T> out = load(dout + j, n);
         return affine.weight ? out * affine.factor(j, n) : out;
       };
@@ -141,15 +141,15 @@ void norm_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, cons
         for_vectors<T>(width, [&](Index j, auto n) { collect(j, n, normal(j, n)); });
         continue;
       }
-      const auto [total, along] = sum_vectors<T, 2>(width, [&](Index j, auto n) {
-        const Vec<T> s = slope(j, n), at = normal(j, n);
+      const auto [total, row_dot] = sum_vectors<T, 2>(width, [&](Index j, auto n) {
+        const Vec<T> s = gradient(j, n), at = normal(j, n);
         collect(j, n, at);
         return std::array{s, s * at};
       });
-      const Vec<T> mean_slope(Kind == NormKind::layer ? total / count : T{0}), mean_along(along / count);
+      const Vec<T> mean_slope(Kind == NormKind::layer ? total / count : T{0}), mean_row_dot(row_dot / count);
       T* const to = dx.row(i);
       for_vectors<T>(width, [&](Index j, auto n) {
-        Vec<T> out = slope(j, n) - normal(j, n) * mean_along;
+        Vec<T> out = gradient(j, n) - normal(j, n) * mean_row_dot;
         if constexpr (Kind == NormKind::layer) out = out - mean_slope;
         out = out * Vec<T>(row.scale);
         store(to + j, dx.add ? load(to + j, n) + out : out, n);

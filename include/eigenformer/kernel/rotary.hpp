@@ -8,10 +8,10 @@
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
+#include "eigenformer/kernel/angle_recurrence.hpp"
 #include "eigenformer/kernel/positions.hpp"
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
-#include "eigenformer/kernel/turning.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
@@ -35,7 +35,7 @@ void rotary_table(const Threads& threads, const std::vector<double>& frequencies
                   const Positions& positions, View<T, 3> cosine, View<T, 3> sine) {
   threads.parallel_for(static_cast<Index>(frequencies.size()), 8, [&](Index begin, Index end) {
     for (Index pair = begin; pair < end; ++pair) {
-      Turning angle(frequencies[static_cast<std::size_t>(pair)]);
+      AngleRecurrence angle(frequencies[static_cast<std::size_t>(pair)]);
       for (Index b = 0; b < cosine.extent(0); ++b)
         for (Index n = 0; n < cosine.extent(1); ++n) {
           angle.to(positions.at(b, n));

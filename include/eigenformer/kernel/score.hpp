@@ -2,10 +2,10 @@
 // with
 //   row(at, first, count)  → a function of (s, Index j, n) that returns the new scores of keys first + j, …, a vector
 //   or a
-//                            lot of them, j < count;
-//                            it may have slope(s, j, n), the derivative by s, which else is 1;
-//   collect(at, first, count, slopes)   optional: adds dL/d(score) of these keys to the gradient of what it learns; it
-//   is 0 of
+//                            pack of them, j < count;
+//                            it may have derivative(s, j, n), the derivative by s, which else is 1;
+//   collect(at, first, count, gradients)   optional: adds dL/d(score) of these keys to the gradient of what it learns;
+//   it is 0 of
 //                            what is hidden, beside which nothing that is multiplied by it counts;
 //   shared_by_batch(), shared_by_heads()  with collect: whether several sequences or heads add to the same place.
 // Scores come scaled, in natural units; what the mask hides is hidden afterwards.
@@ -104,10 +104,10 @@ struct DistanceScore {
   }
   bool shared_by_batch() const { return bias.extent(0) == 1; }
   bool shared_by_heads() const { return bias.extent(1) == 1; }
-  void collect(const ScoreRow& at, Index first, Index count, const T* slopes) const {
+  void collect(const ScoreRow& at, Index first, Index count, const T* gradients) const {
     if (gradient)
       detail::add_clipped(detail::score_line(gradient.view, at), bias.extent(3) - 1, first - at.position + before,
-                          slopes, count);
+                          gradients, count);
   }
 };
 
@@ -123,10 +123,10 @@ struct BiasScore {
   }
   bool shared_by_batch() const { return bias.extent(0) == 1; }
   bool shared_by_heads() const { return bias.extent(1) == 1; }
-  void collect(const ScoreRow& at, Index first, Index count, const T* slopes) const {
+  void collect(const ScoreRow& at, Index first, Index count, const T* gradients) const {
     if (!gradient) return;
     T* const line = detail::score_line(gradient.view, at) + first;
-    for_vectors<T>(count, [&](Index j, auto n) { store(line + j, load(line + j, n) + load(slopes + j, n), n); });
+    for_vectors<T>(count, [&](Index j, auto n) { store(line + j, load(line + j, n) + load(gradients + j, n), n); });
   }
 };
 
@@ -148,7 +148,7 @@ struct RelativeProductScore {
     for (Index e = 0; e < query.extent(3); ++e) {
       const T* const line = &key(at.h, e, 0) + first - at.position + before;
       const T factor = q[e] * scale;
-      for_lots<T>(count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+      for_vec_packs<T>(count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
         auto sum = load(row.line + j, n);
         sum = fma(decltype(sum)(factor), load(line + j, n), sum);
         store(row.line + j, sum, n);
@@ -158,21 +158,21 @@ struct RelativeProductScore {
   }
   bool shared_by_batch() const { return true; }
   bool shared_by_heads() const { return false; }
-  void collect(const ScoreRow& at, Index first, Index count, const T* slopes) const {
+  void collect(const ScoreRow& at, Index first, Index count, const T* gradients) const {
     const T* const q = &query(at.b, at.i, at.h, 0);
     for (Index e = 0; e < query.extent(3); ++e) {
       const Index column = first - at.position + before;
       const T* const line = &key(at.h, e, 0) + column;
-      if (dquery) dquery.view(at.b, at.i, at.h, e) += scale * detail::selected_dot(slopes, line, count);
+      if (dquery) dquery.view(at.b, at.i, at.h, e) += scale * detail::selected_dot(gradients, line, count);
       if (!dkey) continue;
       T* const to = &dkey.view(at.h, e, 0) + column;
       const T factor = q[e] * scale;
       if (std::isfinite(factor))
         for_vectors<T>(count, [&](Index j, auto n) {
-          store(to + j, fma(Vec<T>(factor), load(slopes + j, n), load(to + j, n)), n);
+          store(to + j, fma(Vec<T>(factor), load(gradients + j, n), load(to + j, n)), n);
         });
       else
-        for (Index j = 0; j < count; ++j) to[j] += slopes[j] != 0 ? factor * slopes[j] : T{0};
+        for (Index j = 0; j < count; ++j) to[j] += gradients[j] != 0 ? factor * gradients[j] : T{0};
     }
   }
 
@@ -201,7 +201,7 @@ struct CappedScore {
       return V(cap) * tanh(s * V(inverse));
     }
     template <class V>
-    EIGENFORMER_INLINE V slope(V s, Index, auto) const {
+    EIGENFORMER_INLINE V derivative(V s, Index, auto) const {
       const V bent = tanh(s * V(inverse));
       return V(T{1}) - bent * bent;
     }

@@ -184,7 +184,7 @@ EIGENFORMER_INLINE void unroll(F&& f) {
 /// Several vectors that go through the same functions side by side: a chain of dependent instructions leaves the
 /// machine idle, and its window is too short to find the next chain.
 template <class T>
-struct Lot {
+struct VecPack {
   using Scalar = T;
 #ifdef __AVX512F__
   static constexpr int count = 4;  // with their constants they fill the registers
@@ -195,63 +195,65 @@ struct Lot {
 
   Vec<T> parts[static_cast<std::size_t>(count)];
 
-  Lot() = default;
-  EIGENFORMER_INLINE Lot(Vec<T> everywhere) {
+  VecPack() = default;
+  EIGENFORMER_INLINE VecPack(Vec<T> everywhere) {
     unroll<count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { parts[i] = everywhere; });
   }
-  EIGENFORMER_INLINE Lot(T everywhere) : Lot(Vec<T>(everywhere)) {}
+  EIGENFORMER_INLINE VecPack(T everywhere) : VecPack(Vec<T>(everywhere)) {}
 
-  friend EIGENFORMER_INLINE Lot operator+(const Lot& a, const Lot& b) {
+  friend EIGENFORMER_INLINE VecPack operator+(const VecPack& a, const VecPack& b) {
     return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x + y; }, a, b);
   }
-  friend EIGENFORMER_INLINE Lot operator-(const Lot& a, const Lot& b) {
+  friend EIGENFORMER_INLINE VecPack operator-(const VecPack& a, const VecPack& b) {
     return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x - y; }, a, b);
   }
-  friend EIGENFORMER_INLINE Lot operator*(const Lot& a, const Lot& b) {
+  friend EIGENFORMER_INLINE VecPack operator*(const VecPack& a, const VecPack& b) {
     return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x * y; }, a, b);
   }
-  friend EIGENFORMER_INLINE Lot operator/(const Lot& a, const Lot& b) {
+  friend EIGENFORMER_INLINE VecPack operator/(const VecPack& a, const VecPack& b) {
     return each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return x / y; }, a, b);
   }
 
   /// f of the vectors of each place.
   template <class F, class... Lots>
-  static EIGENFORMER_INLINE Lot each(F&& f, const Lots&... lots) {
-    Lot result;
-    unroll<count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { result.parts[i] = f(lots.parts[i]...); });
+  static EIGENFORMER_INLINE VecPack each(F&& f, const Lots&... packs) {
+    VecPack result;
+    unroll<count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { result.parts[i] = f(packs.parts[i]...); });
     return result;
   }
 };
 
 template <class T>
-EIGENFORMER_INLINE Lot<T> fma(const Lot<T>& a, const Lot<T>& b, const Lot<T>& c) {
-  return Lot<T>::each([](auto x, auto y, auto z) EIGENFORMER_INLINE_LAMBDA { return fma(x, y, z); }, a, b, c);
+EIGENFORMER_INLINE VecPack<T> fma(const VecPack<T>& a, const VecPack<T>& b, const VecPack<T>& c) {
+  return VecPack<T>::each([](auto x, auto y, auto z) EIGENFORMER_INLINE_LAMBDA { return fma(x, y, z); }, a, b, c);
 }
 template <class T>
-EIGENFORMER_INLINE Lot<T> maximum(const Lot<T>& a, const Lot<T>& b) {
-  return Lot<T>::each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return maximum(x, y); }, a, b);
+EIGENFORMER_INLINE VecPack<T> maximum(const VecPack<T>& a, const VecPack<T>& b) {
+  return VecPack<T>::each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return maximum(x, y); }, a, b);
 }
 template <class T>
-EIGENFORMER_INLINE Lot<T> minimum(const Lot<T>& a, const Lot<T>& b) {
-  return Lot<T>::each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return minimum(x, y); }, a, b);
+EIGENFORMER_INLINE VecPack<T> minimum(const VecPack<T>& a, const VecPack<T>& b) {
+  return VecPack<T>::each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return minimum(x, y); }, a, b);
 }
 template <class T>
-EIGENFORMER_INLINE Lot<T> where_less(const Lot<T>& a, const Lot<T>& b, const Lot<T>& x) {
-  return Lot<T>::each([](auto p, auto q, auto r) EIGENFORMER_INLINE_LAMBDA { return where_less(p, q, r); }, a, b, x);
+EIGENFORMER_INLINE VecPack<T> where_less(const VecPack<T>& a, const VecPack<T>& b, const VecPack<T>& x) {
+  return VecPack<T>::each([](auto p, auto q, auto r) EIGENFORMER_INLINE_LAMBDA { return where_less(p, q, r); }, a, b,
+                          x);
 }
 template <class T>
-EIGENFORMER_INLINE Lot<T> choose_less(const Lot<T>& a, const Lot<T>& b, const Lot<T>& x, const Lot<T>& y) {
-  return Lot<T>::each([](auto p, auto q, auto r, auto t) EIGENFORMER_INLINE_LAMBDA { return choose_less(p, q, r, t); },
-                      a, b, x, y);
+EIGENFORMER_INLINE VecPack<T> choose_less(const VecPack<T>& a, const VecPack<T>& b, const VecPack<T>& x,
+                                          const VecPack<T>& y) {
+  return VecPack<T>::each(
+      [](auto p, auto q, auto r, auto t) EIGENFORMER_INLINE_LAMBDA { return choose_less(p, q, r, t); }, a, b, x, y);
 }
 template <class T>
-EIGENFORMER_INLINE Lot<T> absolute(const Lot<T>& a) {
-  return Lot<T>::each([](auto x) EIGENFORMER_INLINE_LAMBDA { return absolute(x); }, a);
+EIGENFORMER_INLINE VecPack<T> absolute(const VecPack<T>& a) {
+  return VecPack<T>::each([](auto x) EIGENFORMER_INLINE_LAMBDA { return absolute(x); }, a);
 }
 
 template <class T>
-EIGENFORMER_INLINE Lot<T> square_root(const Lot<T>& a) {
-  return Lot<T>::each([](auto x) EIGENFORMER_INLINE_LAMBDA { return square_root(x); }, a);
+EIGENFORMER_INLINE VecPack<T> square_root(const VecPack<T>& a) {
+  return VecPack<T>::each([](auto x) EIGENFORMER_INLINE_LAMBDA { return square_root(x); }, a);
 }
 
 namespace detail {
@@ -265,8 +267,8 @@ EIGENFORMER_INLINE Vec<T> one_by_one(Vec<T> x, F&& f) {
   return Vec<T>::load(values);
 }
 template <class T, class F>
-EIGENFORMER_INLINE Lot<T> one_by_one(const Lot<T>& x, F&& f) {
-  return Lot<T>::each([&](auto part) { return one_by_one(part, f); }, x);
+EIGENFORMER_INLINE VecPack<T> one_by_one(const VecPack<T>& x, F&& f) {
+  return VecPack<T>::each([&](auto part) { return one_by_one(part, f); }, x);
 }
 
 /// Whether V's functions are vectorised; else they go by way of the standard library: for checking, not for speed.
@@ -381,29 +383,29 @@ EIGENFORMER_INLINE Vec<T> with_sign(Vec<T> x, Vec<T> of) {
 }
 
 template <class T>
-EIGENFORMER_INLINE Lot<T> nearest(const Lot<T>& x) {
-  return Lot<T>::each([](auto part) EIGENFORMER_INLINE_LAMBDA { return nearest(part); }, x);
+EIGENFORMER_INLINE VecPack<T> nearest(const VecPack<T>& x) {
+  return VecPack<T>::each([](auto part) EIGENFORMER_INLINE_LAMBDA { return nearest(part); }, x);
 }
 template <class T>
-EIGENFORMER_INLINE Lot<T> product(const Lot<T>& a, const Lot<T>& b) {
-  return Lot<T>::each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return product(x, y); }, a, b);
+EIGENFORMER_INLINE VecPack<T> product(const VecPack<T>& a, const VecPack<T>& b) {
+  return VecPack<T>::each([](auto x, auto y) EIGENFORMER_INLINE_LAMBDA { return product(x, y); }, a, b);
 }
 template <class T>
-EIGENFORMER_INLINE Lot<T> remainder(const Lot<T>& x, const Lot<T>& n, T least) {
-  return Lot<T>::each([=](auto y, auto m) EIGENFORMER_INLINE_LAMBDA { return remainder(y, m, least); }, x, n);
+EIGENFORMER_INLINE VecPack<T> remainder(const VecPack<T>& x, const VecPack<T>& n, T least) {
+  return VecPack<T>::each([=](auto y, auto m) EIGENFORMER_INLINE_LAMBDA { return remainder(y, m, least); }, x, n);
 }
 template <class T>
-EIGENFORMER_INLINE Lot<T> fraction(const Lot<T>& x, const Lot<T>& n) {
-  return Lot<T>::each([](auto part, auto m) EIGENFORMER_INLINE_LAMBDA { return fraction(part, m); }, x, n);
+EIGENFORMER_INLINE VecPack<T> fraction(const VecPack<T>& x, const VecPack<T>& n) {
+  return VecPack<T>::each([](auto part, auto m) EIGENFORMER_INLINE_LAMBDA { return fraction(part, m); }, x, n);
 }
 template <class T>
-EIGENFORMER_INLINE Lot<T> scaled(const Lot<T>& p, const Lot<T>& n, const Lot<T>& x, T least, T most) {
-  return Lot<T>::each([=](auto q, auto m, auto y) EIGENFORMER_INLINE_LAMBDA { return scaled(q, m, y, least, most); }, p,
-                      n, x);
+EIGENFORMER_INLINE VecPack<T> scaled(const VecPack<T>& p, const VecPack<T>& n, const VecPack<T>& x, T least, T most) {
+  return VecPack<T>::each(
+      [=](auto q, auto m, auto y) EIGENFORMER_INLINE_LAMBDA { return scaled(q, m, y, least, most); }, p, n, x);
 }
 template <class T>
-EIGENFORMER_INLINE Lot<T> with_sign(const Lot<T>& x, const Lot<T>& of) {
-  return Lot<T>::each([](auto y, auto z) EIGENFORMER_INLINE_LAMBDA { return with_sign(y, z); }, x, of);
+EIGENFORMER_INLINE VecPack<T> with_sign(const VecPack<T>& x, const VecPack<T>& of) {
+  return VecPack<T>::each([](auto y, auto z) EIGENFORMER_INLINE_LAMBDA { return with_sign(y, z); }, x, of);
 }
 
 /// Horner's rule, the highest power first.
@@ -437,7 +439,7 @@ EIGENFORMER_INLINE V limited(V x, T least, T most, F&& f) {
 
 }  // namespace detail
 
-// The functions below take a vector or a lot. None of them traps: see above.
+// The functions below take a vector or a pack. None of them traps: see above.
 
 /// 2ˣ. In float at most 1.3 ULP of error for x ≤ 127; exactly 0 for x < −126 where the result would be subnormal, and
 /// so for −∞; NaN stays NaN.
@@ -489,7 +491,7 @@ EIGENFORMER_INLINE V sigmoid(V x) {
 /// σ(x) and its derivative σ·(1 − σ), as exact far from 0 as near.
 template <class V>
 struct Logistic {
-  V value, slope;
+  V value, derivative;
 };
 template <class V>
 EIGENFORMER_INLINE Logistic<V> logistic(V x) {
@@ -734,24 +736,25 @@ EIGENFORMER_INLINE void for_vectors(Index count, F&& f) {
   if (i < count) f(i, count - i);
 }
 
-/// The same, but f gets lots as long as they fit: f(i, lanes of a lot).
+/// The same, but f gets packs as long as they fit: f(i, lanes of a pack).
 template <class T, class F>
-EIGENFORMER_INLINE void for_lots(Index count, F&& f) {
+EIGENFORMER_INLINE void for_vec_packs(Index count, F&& f) {
   Index i = 0;
-  for (; i + Lot<T>::lanes <= count; i += Lot<T>::lanes) f(i, std::integral_constant<Index, Lot<T>::lanes>());
+  for (; i + VecPack<T>::lanes <= count; i += VecPack<T>::lanes)
+    f(i, std::integral_constant<Index, VecPack<T>::lanes>());
   for_vectors<T>(count - i, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA { f(i + j, n); });
 }
 
-/// Loads and stores of a vector or a lot that for_vectors() announced as full or partial.
+/// Loads and stores of a vector or a pack that for_vectors() announced as full or partial.
 template <class T, Index Lanes>
 EIGENFORMER_INLINE auto load(const T* from, std::integral_constant<Index, Lanes>) {
   if constexpr (Lanes == Vec<T>::lanes) {
     return Vec<T>::load(from);
   } else {
-    Lot<T> lot;
-    unroll<Lot<T>::count>([&](auto i)
-                              EIGENFORMER_INLINE_LAMBDA { lot.parts[i] = Vec<T>::load(from + i * Vec<T>::lanes); });
-    return lot;
+    VecPack<T> pack;
+    unroll<VecPack<T>::count>(
+        [&](auto i) EIGENFORMER_INLINE_LAMBDA { pack.parts[i] = Vec<T>::load(from + i * Vec<T>::lanes); });
+    return pack;
   }
 }
 template <class T>
@@ -765,10 +768,10 @@ EIGENFORMER_INLINE auto counting(T first, std::integral_constant<Index, Lanes>) 
   if constexpr (Lanes == Vec<T>::lanes) {
     return some;
   } else {
-    Lot<T> lot;
-    unroll<Lot<T>::count>(
-        [&](auto i) EIGENFORMER_INLINE_LAMBDA { lot.parts[i] = some + Vec<T>(static_cast<T>(i * Vec<T>::lanes)); });
-    return lot;
+    VecPack<T> pack;
+    unroll<VecPack<T>::count>(
+        [&](auto i) EIGENFORMER_INLINE_LAMBDA { pack.parts[i] = some + Vec<T>(static_cast<T>(i * Vec<T>::lanes)); });
+    return pack;
   }
 }
 template <class T>
@@ -795,8 +798,8 @@ EIGENFORMER_INLINE void store(T* to, Vec<T> x, std::integral_constant<Index, Lan
   x.store(to);
 }
 template <class T>
-EIGENFORMER_INLINE void store(T* to, const Lot<T>& x, std::integral_constant<Index, Lot<T>::lanes>) {
-  unroll<Lot<T>::count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { x.parts[i].store(to + i * Vec<T>::lanes); });
+EIGENFORMER_INLINE void store(T* to, const VecPack<T>& x, std::integral_constant<Index, VecPack<T>::lanes>) {
+  unroll<VecPack<T>::count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { x.parts[i].store(to + i * Vec<T>::lanes); });
 }
 template <class T>
 EIGENFORMER_INLINE void store(T* to, Vec<T> x, Index count) {

@@ -5,8 +5,8 @@
 
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
+#include "eigenformer/kernel/angle_recurrence.hpp"
 #include "eigenformer/kernel/positions.hpp"
-#include "eigenformer/kernel/turning.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
@@ -30,7 +30,7 @@ void sinusoid_forward(const Threads& threads, ConstView<T, 3> x, const Positions
     for (Index pair = begin; pair < end; ++pair) {
       const double divisor =
           layout.inclusive ? static_cast<double>(half > 1 ? half - 1 : 1) : static_cast<double>(width) / 2;
-      Turning angle(std::pow(base, -static_cast<double>(pair) / divisor));
+      AngleRecurrence angle(std::pow(base, -static_cast<double>(pair) / divisor));
       const Index sine_column = pair * step, cosine_column = sine_column + columns_apart;
       const bool has_sine = !layout.halves || pair < half, has_cosine = cosine_column < width && has_sine;
       const auto add = [&](Index b, Index n) {

@@ -35,16 +35,16 @@ SoftmaxSum<T> softmax_sum(const T* x, Index width, F&& each) {
                   EIGENFORMER_INLINE_LAMBDA { most[c] = maximum(most[c], Vec<T>::load(x + i + c * Vec<T>::lanes)); });
   for_vectors<T>(width - i, [&](Index j, auto n) { most[0] = maximum(most[0], load(x + i + j, n, x[0])); });
   const T top = largest(maximum(maximum(most[0], most[1]), maximum(most[2], most[3])));
-  Lot<T> totals(T{0});
-  for_lots<T>(width, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+  VecPack<T> totals(T{0});
+  for_vec_packs<T>(width, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
     const auto in = load(x + j, n, -std::numeric_limits<T>::infinity());
     const auto e = exp(in - std::remove_const_t<decltype(in)>(top));
     each(j, n, e);
-    if constexpr (std::is_same_v<decltype(e), const Lot<T>>) totals = totals + e;
+    if constexpr (std::is_same_v<decltype(e), const VecPack<T>>) totals = totals + e;
     else totals.parts[0] = totals.parts[0] + e;
   });
   Vec<T> total = totals.parts[0];
-  unroll<Lot<T>::count - 1>([&](auto c) EIGENFORMER_INLINE_LAMBDA { total = total + totals.parts[c + 1]; });
+  unroll<VecPack<T>::count - 1>([&](auto c) EIGENFORMER_INLINE_LAMBDA { total = total + totals.parts[c + 1]; });
   const T sum = kernel::sum(total);
   return {top, sum};
 }
@@ -73,8 +73,8 @@ void softmax_backward(const Threads& threads, ConstView<T, 2> y, ConstView<T, 2>
   threads.parallel_for(y.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
       const auto out = row_map(y.row(i), width), dout = row_map(dy.row(i), width);
-      const T along = (out * dout).sum();
-      dx.put(row_map(dx.row(i), width), out * (dout - along));
+      const T row_dot = (out * dout).sum();
+      dx.put(row_map(dx.row(i), width), out * (dout - row_dot));
     }
   });
 }
@@ -100,10 +100,10 @@ void log_softmax_backward(const Threads& threads, ConstView<T, 2> y, ConstView<T
   threads.parallel_for(y.rows(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
       const Vec<T> total(sum_vectors<T>(width, [&](Index j, auto n) { return load(dy.row(i) + j, n); }));
-      for_lots<T>(width, [&](Index j, auto count) {
+      for_vec_packs<T>(width, [&](Index j, auto count) {
         auto p = exp(load(y.row(i) + j, count));
-        const auto slope = load(dy.row(i) + j, count) - p * decltype(p)(total);
-        store(dx.row(i) + j, dx.add ? load(dx.row(i) + j, count) + slope : slope, count);
+        const auto gradient = load(dy.row(i) + j, count) - p * decltype(p)(total);
+        store(dx.row(i) + j, dx.add ? load(dx.row(i) + j, count) + gradient : gradient, count);
       });
     }
   });

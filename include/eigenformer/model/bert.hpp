@@ -20,10 +20,10 @@
 namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct BertConfig {
-  Index vocabulary = 0;  ///< V
-  Index longest = 512;   ///< tokens
-  Index types = 2;       ///< kinds of segments
-  Index layers = 12;     ///< L
+  Index vocabulary = 0;       ///< V
+  Index max_positions = 512;  ///< tokens
+  Index types = 2;            ///< kinds of segments
+  Index layers = 12;          ///< L
   BlockConfig block{};
   bool pooler = true;  ///< tanh of a linear map of the first token
 
@@ -49,7 +49,7 @@ struct BasicBert {
   using Block = EncoderBlock<PostNorm<T, LayerNorm<T>>, Attention<T>, Mlp<T, Gelu>>;
 
   Embedding<T> embedding;               // (V, D)
-  Learned<T, PositionOffset> position;  // (longest, D)
+  Learned<T, PositionOffset> position;  // (max_positions, D)
   Embedding<T> type_embedding;          // (types, D)
   LayerNorm<T> embedding_norm;          // (D)
   Stack<Block> encoder;
@@ -58,7 +58,7 @@ struct BasicBert {
 
   explicit BasicBert(const BertConfig& config)
       : embedding({config.checked().vocabulary, config.block.width, false}),
-        position({.width = config.block.width, .longest = config.longest}),
+        position({.width = config.block.width, .max_positions = config.max_positions}),
         type_embedding({config.types, config.block.width, false}),
         embedding_norm(config.block.residual().template norm<LayerNorm<T>>()), encoder({config.layers, config.block}),
         dropout(config.block.dropout) {
@@ -110,7 +110,7 @@ inline BertConfig bert_base() {
 }
 inline BertConfig roberta_base() {
   return {.vocabulary = 50265,
-          .longest = 512,
+          .max_positions = 512,
           .types = 1,
           .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1, .norm_epsilon = 1e-5}};
 }

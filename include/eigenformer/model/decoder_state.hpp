@@ -41,8 +41,8 @@ struct DecoderState {
     ensure(!ctx.tape && !ctx.random, place, "passes with a state are neither recorded nor with dropout");
     bool fits = layers.size() == blocks.size() && across.size() == (has_sources<Block> ? blocks.size() : 0);
     for (std::size_t i = 0; fits && i < blocks.size(); ++i) {
-      fits = layers[i].like(own_attention(blocks[i]).cache(0));
-      if constexpr (has_sources<Block>) fits = fits && across[i].like(blocks[i].cross_attention.cache(0));
+      fits = layers[i].compatible(own_attention(blocks[i]).cache(0));
+      if constexpr (has_sources<Block>) fits = fits && across[i].compatible(blocks[i].cross_attention.cache(0));
     }
     ensure(fits, "decoder_state", "this state is none of this model: it comes from start()");
     tokens.validate(place, count_);

@@ -51,7 +51,7 @@ using Bloom = LanguageModel<
 /// 124 M
 inline LanguageModelConfig gpt2_small() {
   return {.vocabulary = 50257,
-          .longest = 1024,
+          .max_positions = 1024,
           .layers = 12,
           .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0}};
 }
@@ -59,14 +59,14 @@ inline LanguageModelConfig gpt2_small() {
 namespace detail {
 
 inline LanguageModelConfig llama_config(Index vocabulary, Index layers, Index width, Index hidden, Index heads,
-                                        Index key_heads, double epsilon, double base) {
+                                        Index kv_heads, double epsilon, double base) {
   return {.vocabulary = vocabulary,
           .layers = layers,
           .block = {.width = width,
                     .hidden = hidden,
                     .heads = heads,
                     .dropout = 0,
-                    .key_heads = key_heads,
+                    .kv_heads = kv_heads,
                     .attention_bias = false,
                     .norm_epsilon = epsilon},
           .rotary = {.base = base},

@@ -30,7 +30,7 @@ struct EncoderDecoderConfig {
   BlockConfig block{};
   Sharing sharing = Sharing::all;
   std::optional<bool> final_norm{};  ///< after both stacks; none: as the arrangement needs it
-  Index longest = 1024;              ///< tokens, for learned positions
+  Index max_positions = 1024;        ///< tokens, for learned positions
   bool scaled_embedding = true;      ///< looked-up rows are multiplied by √D
   bool embedding_norm = false;       ///< a norm right after each embedding
   bool logit_bias = false;           ///< a bias on the logits
@@ -42,7 +42,7 @@ struct EncoderDecoderConfig {
     require_range("encoder_decoder", "target_vocabulary", target_vocabulary, 1);
     require_range("encoder_decoder", "encoder_layers", encoder_layers, 0, most_layers);
     require_range("encoder_decoder", "decoder_layers", decoder_layers, 0, most_layers);
-    require_range("encoder_decoder", "longest", longest, 0);
+    require_range("encoder_decoder", "max_positions", max_positions, 0);
     require_range("encoder_decoder", "logit_scale", logit_scale, smallest_real);
     return *this;
   }
@@ -153,7 +153,7 @@ struct BasicEncoderDecoder {
     for (Index b = 0; b < counts.size(); ++b) to = std::copy_n(memory[b].data(), counts[b] * memory.extent(2), to);
     for (std::size_t i = 0; i < decoder.blocks.size(); ++i) {
       const auto step = ctx.scratch();
-      decoder.blocks[i].cross_attention.remember(
+      decoder.blocks[i].cross_attention.fill_cache(
           ctx, rows, {.caches = &state.across[i], .counts = {counts.data(), static_cast<std::size_t>(counts.size())}});
     }
     return state;
@@ -206,7 +206,7 @@ struct BasicEncoderDecoder {
     return {.width = config.block.width,
             .heads = attention.heads,
             .head_width = attention.head_width,
-            .longest = config.longest};
+            .max_positions = config.max_positions};
   }
   ConstView<T, 3> embed(Context& ctx, const Embedding<T>& table, const auto& where, const std::optional<Norm>& norm,
                         ConstView<Id, 2> ids, const Positions& positions = {}) const {

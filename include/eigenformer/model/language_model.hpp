@@ -23,9 +23,9 @@
 namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct LanguageModelConfig {
-  Index vocabulary = 0;  ///< V
-  Index longest = 1024;  ///< tokens, for learned positions
-  Index layers = 12;     ///< L
+  Index vocabulary = 0;        ///< V
+  Index max_positions = 1024;  ///< tokens, for learned positions
+  Index layers = 12;           ///< L
   BlockConfig block{};
   RotaryConfig rotary{};                                              ///< for Rotary; width 0: the head width
   bool tied = true;                                                   ///< the output projection is the embedding
@@ -37,7 +37,7 @@ struct LanguageModelConfig {
 
   /// Itself; throws if a setting is invalid.
   const LanguageModelConfig& checked() const {
-    require_range("language_model", "longest", longest, 0);
+    require_range("language_model", "max_positions", max_positions, 0);
     require_range("language_model", "layers", layers, 0, most_layers);
     if (logit_cap != 0) require_range("language_model", "logit_cap", logit_cap, smallest_real);
     return *this;
@@ -151,7 +151,7 @@ struct LanguageModel {
       return Position(PositionConfig{.width = config.block.width,
                                      .heads = attention.heads,
                                      .head_width = attention.head_width,
-                                     .longest = config.longest});
+                                     .max_positions = config.max_positions});
     }
   }
 };

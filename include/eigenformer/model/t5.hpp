@@ -66,7 +66,7 @@ inline EncoderDecoderConfig bart_base() {
   return {.source_vocabulary = 50265,
           .target_vocabulary = 50265,
           .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1},
-          .longest = 1024,
+          .max_positions = 1024,
           .scaled_embedding = false,
           .embedding_norm = true};
 }

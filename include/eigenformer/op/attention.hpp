@@ -161,11 +161,11 @@ struct AttentionOptions {
 };
 
 /// The mask with all that it looks at kept until the backward pass.
-inline Mask remembered(Context& ctx, Mask mask) {
-  mask.key_lengths = ctx.remember(mask.key_lengths);
-  mask.query_lengths = ctx.remember(mask.query_lengths);
-  mask.prefixes = ctx.remember(mask.prefixes);
-  mask.allowed = ctx.remember(mask.allowed.view);
+inline Mask saved_for_backward(Context& ctx, Mask mask) {
+  mask.key_lengths = ctx.save_for_backward(mask.key_lengths);
+  mask.query_lengths = ctx.save_for_backward(mask.query_lengths);
+  mask.prefixes = ctx.save_for_backward(mask.prefixes);
+  mask.allowed = ctx.save_for_backward(mask.allowed.view);
   return mask;
 }
 
@@ -199,7 +199,7 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
   if constexpr (requires { score.validate(Index{}, Index{}, Index{}, Index{}, options.mask); })
     score.validate(query.extent(0), query.extent(2), query.extent(1), key.extent(1), options.mask);
   distances.validate(query.shape());
-  const Mask mask = remembered(ctx, options.mask);
+  const Mask mask = saved_for_backward(ctx, options.mask);
   const kernel::AttentionInputs<T> in{
       query, key,
       value, static_cast<T>(options.scale),
@@ -239,7 +239,7 @@ inline void check_cached(const Context& ctx, const Mask& mask) {
 template <class T, class Score = kernel::PlainScore>
 ConstView<T, 4> cached_attention(Context& ctx, ConstView<T, 4> query,
                                  ConstView<typename kernel::CachedAttentionInputs<T>::Sequence, 1> sequences,
-                                 Index key_heads, Index head_width, const Mask& mask, const Score& score = {},
+                                 Index kv_heads, Index head_width, const Mask& mask, const Score& score = {},
                                  ConstView<T, 1> sinks = {}, const DistanceSums<T>& distances = {}) {
   const Index heads = query.extent(2);
   check_cached(ctx, mask);
@@ -252,7 +252,7 @@ ConstView<T, 4> cached_attention(Context& ctx, ConstView<T, 4> query,
          " are not those of ", queries, " tokens");
   ensure(head_width == query.extent(3), "attention", "keys of width ", head_width, " do not fit queries ",
          query.shape());
-  ensure(key_heads > 0 && heads % key_heads == 0, "attention", key_heads, " key-value heads do not divide ", heads,
+  ensure(kv_heads > 0 && heads % kv_heads == 0, "attention", kv_heads, " key-value heads do not divide ", heads,
          " query heads");
   ensure(!sinks || sinks.size() == heads, "attention", sinks.size(), " sinks do not fit ", heads, " heads");
   if constexpr (requires { score.validate(Index{}, Index{}, Index{}, Index{}, mask); })
@@ -262,7 +262,7 @@ ConstView<T, 4> cached_attention(Context& ctx, ConstView<T, 4> query,
   const kernel::CachedAttentionInputs<T> in{
       query,
       sequences,
-      key_heads,
+      kv_heads,
       mask.causal,
       mask.window,
       sinks,

@@ -45,7 +45,7 @@ Loss cross_entropy(Context& ctx, ConstView<T, 3> logits, ConstView<Id, 2> target
              config.ignore);
       ++tokens;
     }
-  const auto flat = ctx.remember(targets).reshape(Shape{targets.size()});
+  const auto flat = ctx.save_for_backward(targets).reshape(Shape{targets.size()});
   const View<double, 1> sum = ctx.output<double>(Shape{Index{1}});
   const auto totals = ctx.arena.allocate<kernel::SoftmaxSum<T>>(Shape{flat.size()});
   {

@@ -27,7 +27,7 @@ template <class T>
 ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> table,
                           std::type_identity_t<T> scale = 1) {
   check_ids("embedding", ids, table.extent(0));
-  const auto flat_ids = ctx.remember(ids).reshape(Shape{ids.size()});
+  const auto flat_ids = ctx.save_for_backward(ids).reshape(Shape{ids.size()});
   const View<T, 3> y = ctx.output<T>(Shape{ids.extent(0), ids.extent(1), table.extent(1)});
   kernel::embedding_forward(ctx.threads, flat_ids, table, scale, y.flat());
   ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {
@@ -44,7 +44,8 @@ ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, const Weight<T>& t
   const auto panels = table.panels();
   check_ids("embedding", ids, table.extent(0));
   const View<T, 3> y = ctx.output<T>(Shape{ids.extent(0), ids.extent(1), table.extent(1)});
-  kernel::embedding_forward(ctx.threads, ctx.remember(ids).reshape(Shape{ids.size()}), panels, scale, y.flat());
+  kernel::embedding_forward(ctx.threads, ctx.save_for_backward(ids).reshape(Shape{ids.size()}), panels, scale,
+                            y.flat());
   return y;
 }
 

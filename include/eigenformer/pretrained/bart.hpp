@@ -67,7 +67,7 @@ struct BartFamily {
     for (const char* key : {"tie_word_embeddings", "share_encoder_decoder_embeddings"}) file.only(key, {true});
     file.ignore("num_hidden_layers");  // again the encoder's
     const Index vocabulary = tensors.size(file, "vocab_size"),
-                longest = file.integer("max_position_embeddings", 1, most_tokens);
+                max_positions = file.integer("max_position_embeddings", 1, most_tokens);
     file.only("decoder_vocab_size", {vocabulary});
     // Both stacks have blocks of one size.
     const auto both = [&](const char* encoder, const char* decoder) {
@@ -83,11 +83,11 @@ struct BartFamily {
                        .hidden = both("encoder_ffn_dim", "decoder_ffn_dim"),
                        .heads = both("encoder_attention_heads", "decoder_attention_heads"),
                        .dropout = file.probability("dropout", 0.1)},
-             .longest = longest,
+             .max_positions = max_positions,
              .scaled_embedding = file.flag("scale_embedding", false),
              .embedding_norm = !IsMarian,
              .logit_bias = IsMarian},
-            read_facts(file, longest)};
+            read_facts(file, max_positions)};
   }
 
   template <Real T>
@@ -97,12 +97,12 @@ struct BartFamily {
            "a model without layers cannot be saved in this format");
     const auto& first = model.encoder.blocks[0];
     const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
-    Index longest = facts.longest;
-    if constexpr (requires { model.position.longest(); }) longest = model.position.longest();
-    ensure(longest > 0, "pretrained", "facts.longest must say for how many tokens the model is made");
+    Index max_positions = facts.max_positions;
+    if constexpr (requires { model.position.max_positions(); }) max_positions = model.position.max_positions();
+    ensure(max_positions > 0, "pretrained", "facts.max_positions must say for how many tokens the model is made");
     json.update({{"is_encoder_decoder", true},
                  {"vocab_size", model.embedding.weight.extent(0)},
-                 {"max_position_embeddings", longest},
+                 {"max_position_embeddings", max_positions},
                  {"d_model", block.width},
                  {"encoder_layers", model.encoder.blocks.size()},
                  {"decoder_layers", model.decoder.blocks.size()},

@@ -58,7 +58,7 @@ struct BertFamily {
       file.refuse("pad_token_id", "is ", *facts.pad, ", but only ", Offset - 1,
                   " is supported: positions are counted from it");
     return {{.vocabulary = tensors.size(file, "vocab_size"),
-             .longest = rows - Offset,
+             .max_positions = rows - Offset,
              .types = tensors.size(file, "type_vocab_size", 2),
              .layers = tensors.layers(file, "num_hidden_layers"),
              .block = {.width = tensors.size(file, "hidden_size"),

@@ -133,8 +133,8 @@ class CheckpointFiles {
     shards_[places_.at(tensor)].read(tensor, values);
   }
 
-  /// Reads a tensor of reals as `rows` rows, a lot at a time: f(first row, lot (n, width)). This is all the memory it
-  /// takes.
+  /// Reads a tensor of reals as `rows` rows, a chunk at a time: f(first row, chunk (n, width)). This is all the memory
+  /// it takes.
   template <class T, class F>
   void read_rows(const std::string& tensor, Index rows, F&& f) {
     shards_[places_.at(tensor)].template read_rows<T>(tensor, rows, f);

@@ -49,7 +49,7 @@ struct Gpt2Family {
 
   static Described<LanguageModelConfig> read(ConfigFile& file, const TensorList& tensors) {
     read_common(file, false);
-    const Index width = tensors.size(file, "n_embd"), longest = tensors.size(file, "n_positions");
+    const Index width = tensors.size(file, "n_embd"), max_positions = tensors.size(file, "n_positions");
     file.only("activation_function", {"gelu_new", "gelu_pytorch_tanh"});
     file.only("scale_attn_weights", {true});
     file.only("scale_attn_by_inverse_layer_idx", {false});
@@ -57,7 +57,7 @@ struct Gpt2Family {
                                "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
                                "summary_use_proj"});
     return {{.vocabulary = tensors.size(file, "vocab_size"),
-             .longest = longest,
+             .max_positions = max_positions,
              .layers = tensors.layers(file, "n_layer"),
              .block = {.width = width,
                        .hidden = tensors.size(file, "n_inner", 4 * width),
@@ -65,7 +65,7 @@ struct Gpt2Family {
                        .dropout = file.probability("resid_pdrop", 0.1),
                        .norm_epsilon = file.positive("layer_norm_epsilon", 1e-5)},
              .tied = file.flag("tie_word_embeddings", true)},
-            read_facts(file, longest)};
+            read_facts(file, max_positions)};
   }
 
   template <Real T>
@@ -75,7 +75,7 @@ struct Gpt2Family {
     const auto& first = model.decoder.blocks[0];
     const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
     json.update({{"vocab_size", model.embedding.weight.extent(0)},
-                 {"n_positions", model.position.longest()},
+                 {"n_positions", model.position.max_positions()},
                  {"n_embd", block.width},
                  {"n_inner", block.hidden},
                  {"n_layer", model.decoder.blocks.size()},
@@ -98,16 +98,16 @@ struct MinGptFamily {
 
   static Described<LanguageModelConfig> read(ConfigFile& file, const TensorList& tensors) {
     file.ignore_all(std::array{"model_type", "embd_pdrop", "attn_pdrop"});
-    const Index width = tensors.size(file, "n_embd"), longest = tensors.size(file, "block_size");
+    const Index width = tensors.size(file, "n_embd"), max_positions = tensors.size(file, "block_size");
     return {{.vocabulary = tensors.size(file, "vocab_size"),
-             .longest = longest,
+             .max_positions = max_positions,
              .layers = tensors.layers(file, "n_layer"),
              .block = {.width = width,
                        .hidden = 4 * width,
                        .heads = tensors.size(file, "n_head"),
                        .dropout = file.probability("resid_pdrop", 0.1)},
              .tied = false},
-            {.longest = longest}};
+            {.max_positions = max_positions}};
   }
 };
 

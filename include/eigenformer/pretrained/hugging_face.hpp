@@ -216,11 +216,11 @@ void save_or_check(const std::filesystem::path& folder, const Model& model, cons
 
 /// Writes config.json, generation_config.json and model.safetensors so that transformers and load_hugging_face() read
 /// this model, with the same bits. The config is what the model's weights and numbers say; where they cannot say how
-/// many tokens the model is made for (LLaMA, Marian), facts.longest must. A model with parts that the format does not
-/// have is an Error, and then nothing is written. The folder is created; each file is replaced in one step. Afterwards
-/// the folder describes this model alone: shards of an earlier save are removed, what it said about generation is
-/// replaced, and weights of other kinds (pytorch_model.bin, an adapter …) are an Error before anything is written. So
-/// is a tokenizer of a model with another vocabulary, unless options.tokenizer says whose to put there.
+/// many tokens the model is made for (LLaMA, Marian), facts.max_positions must. A model with parts that the format does
+/// not have is an Error, and then nothing is written. The folder is created; each file is replaced in one step.
+/// Afterwards the folder describes this model alone: shards of an earlier save are removed, what it said about
+/// generation is replaced, and weights of other kinds (pytorch_model.bin, an adapter …) are an Error before anything is
+/// written. So is a tokenizer of a model with another vocabulary, unless options.tokenizer says whose to put there.
 template <class Model>
 void save_hugging_face(const std::filesystem::path& folder, const Model& model, const PretrainedFacts& facts = {},
                        const PretrainedSaveOptions& options = {}) {

@@ -42,11 +42,11 @@ inline constexpr std::string_view llama_skipped[] = {"*.rotary_emb.inv_freq"};
 inline void read_long_factor(ConfigFile& file, ConfigFile& rope, bool newer, LongScaling& scaling, bool outside) {
   const std::optional<int> version = newer ? std::optional(5) : major_version(file);
   const bool five = version.value_or(4) >= 5;
-  if (!five && !outside && scaling.original != scaling.longest)
+  if (!five && !outside && scaling.original != scaling.max_positions)
     rope.refuse("original_max_position_embeddings", "is ", scaling.original,
-                ", but transformers 4 takes max_position_embeddings, ", scaling.longest,
+                ", but transformers 4 takes max_position_embeddings, ", scaling.max_positions,
                 ", unless that key stands outside of this object; 5 would have said so in transformers_version");
-  const double ratio = static_cast<double>(scaling.longest) / static_cast<double>(scaling.original),
+  const double ratio = static_cast<double>(scaling.max_positions) / static_cast<double>(scaling.original),
                factor = rope.positive("factor", ratio);
   if (factor == ratio || scaling.attention_factor || (version && !five && outside)) return;
   if (!version && outside)
@@ -57,7 +57,7 @@ inline void read_long_factor(ConfigFile& file, ConfigFile& rope, bool newer, Lon
 }
 
 /// rope_theta and rope_scaling, or the newer rope_parameters, which contain both.
-inline RotaryConfig read_rope(ConfigFile& file, Index longest) {
+inline RotaryConfig read_rope(ConfigFile& file, Index max_positions) {
   RotaryConfig config;
   const bool newer = file.has("rope_parameters");
   const std::string key = newer ? "rope_parameters" : "rope_scaling";
@@ -92,7 +92,7 @@ inline RotaryConfig read_rope(ConfigFile& file, Index longest) {
           : above;
   if (above && *said != *above)
     rope.refuse("original_max_position_embeddings", "is ", *said, ", but outside of this object ", *above);
-  const Index original = said.value_or(longest);
+  const Index original = said.value_or(max_positions);
   const auto attention_factor = [&] {
     return rope.has("attention_factor") ? std::optional(rope.positive("attention_factor")) : std::nullopt;
   };
@@ -102,12 +102,13 @@ inline RotaryConfig read_rope(ConfigFile& file, Index longest) {
     config.scaling = NtkScaling{rope.positive("factor")};
   } else if (type == "dynamic") {
     // transformers looks at max_position_embeddings alone.
-    if (original != longest)
-      rope.refuse("original_max_position_embeddings", "is ", original, ", but max_position_embeddings ", longest);
+    if (original != max_positions)
+      rope.refuse("original_max_position_embeddings", "is ", original, ", but max_position_embeddings ", max_positions);
     config.scaling = DynamicNtkScaling{rope.positive("factor"), original};
   } else if (type == "yarn") {
-    const double factor = rope.positive(
-        "factor", said ? std::optional(static_cast<double>(longest) / static_cast<double>(original)) : std::nullopt);
+    const double factor =
+        rope.positive("factor", said ? std::optional(static_cast<double>(max_positions) / static_cast<double>(original))
+                                     : std::nullopt);
     std::optional<double> by = attention_factor();
     const auto or_zero = [&](const char* name) { return rope.real(name, 0) == 0 ? 0 : rope.positive(name); };
     const double scale = or_zero("mscale"), of_all = or_zero("mscale_all_dim"),
@@ -121,7 +122,7 @@ inline RotaryConfig read_rope(ConfigFile& file, Index longest) {
                                  rope.flag("truncate", true)};
   } else if (type == "longrope" || type == "su") {
     config.scaling =
-        LongScaling{rope.reals("short_factor"), rope.reals("long_factor"), original, longest, attention_factor()};
+        LongScaling{rope.reals("short_factor"), rope.reals("long_factor"), original, max_positions, attention_factor()};
     read_long_factor(file, rope, newer, std::get<LongScaling>(config.scaling), above.has_value());
   } else if (type == "llama3") {
     if (!said) rope.refuse("original_max_position_embeddings", "is missing");
@@ -135,7 +136,7 @@ inline RotaryConfig read_rope(ConfigFile& file, Index longest) {
   return config;
 }
 
-inline void write_rope(nlohmann::json& json, const RotaryConfig& config, Index longest) {
+inline void write_rope(nlohmann::json& json, const RotaryConfig& config, Index max_positions) {
   json["rope_theta"] = config.base;
   nlohmann::json rope;
   if (const auto* linear = std::get_if<LinearScaling>(&config.scaling))
@@ -143,8 +144,8 @@ inline void write_rope(nlohmann::json& json, const RotaryConfig& config, Index l
   if (std::holds_alternative<NtkScaling>(config.scaling))
     fail("pretrained", "NTK-aware scaling cannot be saved in this format: set the base instead");
   if (const auto* dynamic = std::get_if<DynamicNtkScaling>(&config.scaling)) {
-    ensure(dynamic->original == longest, "pretrained", "dynamic scaling from ", dynamic->original,
-           " tokens can only be saved with that as the longest, not ", longest);
+    ensure(dynamic->original == max_positions, "pretrained", "dynamic scaling from ", dynamic->original,
+           " tokens can only be saved with that as max_positions, not ", max_positions);
     rope = {{"rope_type", "dynamic"}, {"factor", dynamic->factor}};
   }
   if (const auto* yarn = std::get_if<YarnScaling>(&config.scaling)) {
@@ -157,8 +158,8 @@ inline void write_rope(nlohmann::json& json, const RotaryConfig& config, Index l
     if (!yarn->truncated) rope["truncate"] = false;
   }
   if (const auto* by = std::get_if<LongScaling>(&config.scaling)) {
-    ensure(by->longest == longest, "pretrained", "LongRoPE up to ", by->longest,
-           " tokens can only be saved with that as the longest, not ", longest);
+    ensure(by->max_positions == max_positions, "pretrained", "LongRoPE up to ", by->max_positions,
+           " tokens can only be saved with that as max_positions, not ", max_positions);
     rope = {{"rope_type", "longrope"}, {"short_factor", by->short_factors}, {"long_factor", by->long_factors}};
     if (by->attention_factor) rope["attention_factor"] = *by->attention_factor;
     json["original_max_position_embeddings"] = by->original;  // where transformers looks for it
@@ -190,13 +191,13 @@ struct LlamaFamily {
     const bool qwen2 = type == "qwen2", mistral = type == "mistral";
     file.only("use_mrope", {false});
     const Index layers = tensors.layers(file, "num_hidden_layers"), heads = tensors.size(file, "num_attention_heads");
-    const Index longest = file.integer("max_position_embeddings", 1, most_tokens);
+    const Index max_positions = file.integer("max_position_embeddings", 1, most_tokens);
     file.only("hidden_act", {"silu", "swish"});
     BlockConfig block{.width = tensors.size(file, "hidden_size"),
                       .hidden = tensors.size(file, "intermediate_size"),
                       .heads = heads,
                       .dropout = 0,
-                      .key_heads = tensors.size(file, "num_key_value_heads", heads),
+                      .kv_heads = tensors.size(file, "num_key_value_heads", heads),
                       .attention_bias = qwen2,
                       .norm_epsilon = file.positive("rms_norm_eps", 1e-6)};
     if (QwenThree) block.head_width = tensors.size(file, "head_dim", 128);
@@ -206,23 +207,23 @@ struct LlamaFamily {
     if (qwen2) block.output_bias = false;
     block.feed_forward_bias = type == "llama" && file.flag("mlp_bias", false);
     LanguageModelConfig config{.vocabulary = tensors.size(file, "vocab_size"),
-                               .longest = longest,
+                               .max_positions = max_positions,
                                .layers = layers,
                                .block = block,
-                               .rotary = read_rope(file, longest),
+                               .rotary = read_rope(file, max_positions),
                                .tied = file.flag("tie_word_embeddings", false)};
     if (mistral)
       config.block.window = file.mentions("sliding_window") ? file.integer("sliding_window", 1, most_tokens, 0)
                                                             : 4096;  // as transformers does
     if (qwen2 || QwenThree) config.vary = windows(file, layers);
-    return {config, read_facts(file, longest)};
+    return {config, read_facts(file, max_positions)};
   }
 
   template <Real T>
   static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
     const auto& blocks = model.decoder.blocks;
     ensure(!blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
-    ensure(facts.longest > 0, "pretrained", "facts.longest must say for how many tokens the model is made");
+    ensure(facts.max_positions > 0, "pretrained", "facts.max_positions must say for how many tokens the model is made");
     const BlockConfig block =
         block_of(blocks[0].attention, blocks[0].attention_residual.norm, blocks[0].feed_forward.up);
     const bool windows =
@@ -237,10 +238,10 @@ struct LlamaFamily {
                  {"intermediate_size", block.hidden},
                  {"num_hidden_layers", blocks.size()},
                  {"num_attention_heads", block.heads},
-                 {"num_key_value_heads", block.key_heads},
+                 {"num_key_value_heads", block.kv_heads},
                  {"hidden_act", "silu"},
                  {"rms_norm_eps", *block.norm_epsilon},
-                 {"max_position_embeddings", facts.longest},
+                 {"max_position_embeddings", facts.max_positions},
                  {"tie_word_embeddings", !model.head.has_value()}});
     if (QwenThree || block.head_width * block.heads != block.width) json["head_dim"] = block.head_width;
     if (QwenThree || (!qwen2 && !mistral)) json["attention_bias"] = block.attention_bias;
@@ -254,7 +255,7 @@ struct LlamaFamily {
         if (each.attention.window > 0) json["sliding_window"] = each.attention.window;
       }
     }
-    write_rope(json, model.position.config, facts.longest);
+    write_rope(json, model.position.config, facts.max_positions);
     return json;
   }
 

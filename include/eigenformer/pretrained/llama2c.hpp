@@ -1,5 +1,5 @@
 // Checkpoints of llama2.c (github.com/karpathy/llama2.c), version 0: seven little-endian 32-bit integers (width, hidden
-// width, layers, heads, key-value heads, vocabulary, longest), then F32, each matrix for all layers: embedding,
+// width, layers, heads, key-value heads, vocabulary, max_positions), then F32, each matrix for all layers: embedding,
 // attention norms, Wq, Wk, Wv, Wo, feed-forward norms, W1, W2, W3, final norm, two tables of rotary positions that are
 // not needed. A negative vocabulary says that an output projection follows.
 #pragma once
@@ -49,12 +49,12 @@ class Llama2cFile {
 
   template <class T>
   void read(View<T, 1> to) {
-    std::vector<float> lot(static_cast<std::size_t>((std::min)(to.size(), Index{1} << 14)));
+    std::vector<float> chunk(static_cast<std::size_t>((std::min)(to.size(), Index{1} << 14)));
     for (Index done = 0; done < to.size();) {
-      const Index now = (std::min)(to.size() - done, static_cast<Index>(lot.size()));
-      stream_.read(reinterpret_cast<char*>(lot.data()), static_cast<std::streamsize>(now) * 4);
+      const Index now = (std::min)(to.size() - done, static_cast<Index>(chunk.size()));
+      stream_.read(reinterpret_cast<char*>(chunk.data()), static_cast<std::streamsize>(now) * 4);
       validate(stream_.good(), "cannot be read, or was cut off while being read");
-      std::copy_n(lot.data(), now, to.data() + done);
+      std::copy_n(chunk.data(), now, to.data() + done);
       done += now;
     }
   }
@@ -81,34 +81,34 @@ Pretrained<Llama<T>> load_llama2c(std::istream& stream, const std::string& name 
   detail::Llama2cFile file(stream, name);
   const char* const names[] = {
       "width",      "hidden width", "number of layers", "number of heads", "number of key-value heads",
-      "vocabulary", "longest"};
+      "vocabulary", "max_positions"};
   for (int i = 0; i < 7; ++i)
     file.validate(file.header(i) > 0 || (i == 5 && file.header(i) < 0), names[i], " ", file.header(i),
                   " is invalid: must be above 0");
   const Index width = file.header(0), hidden = file.header(1), layers = file.header(2), heads = file.header(3),
-              key_heads = file.header(4), longest = file.header(6);
+              kv_heads = file.header(4), max_positions = file.header(6);
   const bool tied = file.header(5) > 0;
   const Index vocabulary = tied ? file.header(5) : -file.header(5);
-  file.validate(width % heads == 0 && width / heads % 2 == 0 && heads % key_heads == 0, heads, " heads with ",
-                key_heads, " key-value heads do not fit width ", width);
-  const Index head = width / heads, keys = key_heads * head;
+  file.validate(width % heads == 0 && width / heads % 2 == 0 && heads % kv_heads == 0, heads, " heads with ", kv_heads,
+                " key-value heads do not fit width ", width);
+  const Index head = width / heads, keys = kv_heads * head;
   file.expect("the embedding", 1, vocabulary, width);
   file.expect("the norms", layers, 2, width);
   for (const Index rows : {width, keys, keys, width}) file.expect("attention", layers, rows, width);
   for (int i = 0; i < 3; ++i) file.expect("feed-forward networks", layers, hidden, width);
   file.expect("the final norm", 1, 1, width);
-  file.expect("rotary positions", 1, longest, head);
+  file.expect("rotary positions", 1, max_positions, head);
   if (!tied) file.expect("the output projection", 1, vocabulary, width);
   file.validate(file.left() == 0, "is longer than its header says, by ", file.left(), " numbers");
 
   Llama<T> model({.vocabulary = vocabulary,
-                  .longest = longest,
+                  .max_positions = max_positions,
                   .layers = layers,
                   .block = {.width = width,
                             .hidden = hidden,
                             .heads = heads,
                             .dropout = 0,
-                            .key_heads = key_heads,
+                            .kv_heads = kv_heads,
                             .attention_bias = false,
                             .norm_epsilon = 1e-5},
                   .rotary = {.layout = RotaryLayout::interleaved},
@@ -128,9 +128,9 @@ Pretrained<Llama<T>> load_llama2c(std::istream& stream, const std::string& name 
   every([](auto& block) -> auto& { return block.feed_forward.down.weight; });
   every([](auto& block) -> auto& { return block.feed_forward.up.weight; });
   read(model.decoder.norm->weight);
-  file.skip(longest * head);
+  file.skip(max_positions * head);
   if (!tied) read(model.head->weight);
-  return {std::move(model), {.begin = 1, .ends = {1, 2}, .longest = longest}};
+  return {std::move(model), {.begin = 1, .ends = {1, 2}, .max_positions = max_positions}};
 }
 template <Real T = float>
 Pretrained<Llama<T>> load_llama2c(const std::filesystem::path& path) {

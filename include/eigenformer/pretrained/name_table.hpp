@@ -201,26 +201,26 @@ void read_slots(CheckpointFiles& files, const std::vector<Slot<T>>& all_slots, c
       continue;
     }
     files.read_rows<T>(tensor, transposed ? only.width() : row.parts * only.rows(),
-                       [&, &which = which](Index first, ConstView<T, 2> lot) {
+                       [&, &which = which](Index first, ConstView<T, 2> chunk) {
                          for (const std::size_t i : which) {
                            const View<T, 2> to(all_slots[i].data, Shape{all_slots[i].rows(), all_slots[i].width()});
                            const Index begin = sources[i].row->part * to.extent(0);
                            if (transposed) {
                              for (Index o = 0; o < to.extent(0); ++o)
-                               for (Index n = 0; n < lot.extent(0); ++n) to(o, first + n) = lot(n, begin + o);
+                               for (Index n = 0; n < chunk.extent(0); ++n) to(o, first + n) = chunk(n, begin + o);
                            } else {
                              for (Index n = (std::max)(first, begin);
-                                  n < (std::min)(first + lot.extent(0), begin + to.extent(0)); ++n)
-                               std::copy_n(lot.row(n - first), to.width(), to.row(n - begin));
+                                  n < (std::min)(first + chunk.extent(0), begin + to.extent(0)); ++n)
+                               std::copy_n(chunk.row(n - first), to.width(), to.row(n - begin));
                            }
                          }
                        });
   }
   for (std::size_t i = 0; i < all_slots.size(); ++i)
     for (const std::string& copy : sources[i].copies)
-      files.read_rows<T>(copy, all_slots[i].rows(), [&](Index first, ConstView<T, 2> lot) {
-        ensure(std::memcmp(lot.data(), all_slots[i].data + first * all_slots[i].width(),
-                           static_cast<std::size_t>(lot.size()) * sizeof(T)) == 0,
+      files.read_rows<T>(copy, all_slots[i].rows(), [&](Index first, ConstView<T, 2> chunk) {
+        ensure(std::memcmp(chunk.data(), all_slots[i].data + first * all_slots[i].width(),
+                           static_cast<std::size_t>(chunk.size()) * sizeof(T)) == 0,
                "pretrained", files.name(), ": contradiction: ", sources[i].tensor, " and ", copy,
                " are one tensor, but differ");
       });

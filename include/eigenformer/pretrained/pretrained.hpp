@@ -26,7 +26,7 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 struct PretrainedFacts {
   std::optional<Id> begin{}, pad{}, decoder_begin{};  ///< special tokens
   std::vector<Id> ends{};                             ///< any of them ends a sequence
-  Index longest = 0;                                  ///< tokens that the model is made for; 0: not said
+  Index max_positions = 0;                            ///< tokens that the model is made for; 0: not said
   std::vector<std::string> warnings{};  ///< what else the folder says that decides the text, and nothing here carries:
                                         ///< `folder/config.json: key "forced_bos_token_id" is 0`
 };
@@ -107,18 +107,14 @@ inline std::optional<int> major_version(ConfigFile& file) {
   return number ? std::optional(major) : std::nullopt;
 }
 
-inline PretrainedFacts read_facts(ConfigFile& file, Index longest) {
-  return {file.id("bos_token_id"),
-          file.id("pad_token_id"),
-          file.id("decoder_start_token_id"),
-          file.ids("eos_token_id"),
-          longest,
-          {}};
+inline PretrainedFacts read_facts(ConfigFile& file, Index max_positions) {
+  return {file.id("bos_token_id"),  file.id("pad_token_id"), file.id("decoder_start_token_id"),
+          file.ids("eos_token_id"), max_positions,           {}};
 }
 
 /// What generation_config.json says about tokens comes before config.json.
 inline void update_facts(PretrainedFacts& facts, ConfigFile& generation) {
-  const PretrainedFacts newer = read_facts(generation, facts.longest);
+  const PretrainedFacts newer = read_facts(generation, facts.max_positions);
   if (newer.begin) facts.begin = newer.begin;
   if (newer.pad) facts.pad = newer.pad;
   if (newer.decoder_begin) facts.decoder_begin = newer.decoder_begin;
@@ -175,7 +171,7 @@ BlockConfig block_of(const auto& attention, const auto& norm, const auto& up) {
                      .heads = attention.query.weight.extent(0) / attention.head_width,
                      .head_width = attention.head_width,
                      .dropout = attention.dropout,
-                     .key_heads = attention.key.weight.extent(0) / attention.head_width,
+                     .kv_heads = attention.key.weight.extent(0) / attention.head_width,
                      .attention_bias = attention.query.bias.data() != nullptr,
                      .output_bias = attention.output.bias.data() != nullptr,
                      .feed_forward_bias = up.bias.data() != nullptr,

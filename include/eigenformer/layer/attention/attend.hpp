@@ -16,7 +16,7 @@ ConstView<T, 4> attend(Context& ctx, const AttentionCall<T>& call, ConstView<T, 
   op::check_cached(ctx, options.mask);
   KvCache<T>& cache = *call.caches;
   if (!call.filled) cache.append(ctx.threads, k, v, call.counts, options.scale, options.mask.window);
-  return op::cached_attention<T>(ctx, q, cache.view(ctx, call.counts), cache.key_heads(), cache.head_width(),
+  return op::cached_attention<T>(ctx, q, cache.view(ctx, call.counts), cache.kv_heads(), cache.head_width(),
                                  options.mask, score, sinks, distances);
 }
 

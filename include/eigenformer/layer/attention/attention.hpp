@@ -56,7 +56,7 @@ struct Attention : AttentionProjections<T> {
   }
 
   /// Fills the cache of the call: with keys and values of memory (1, M of all, D), counts[s] tokens of each sequence.
-  void remember(Context& ctx, ConstView<T, 3> memory, const AttentionCall<T>& call) const {
+  void fill_cache(Context& ctx, ConstView<T, 3> memory, const AttentionCall<T>& call) const {
     const auto k = heads.keys(ctx, key(ctx, memory).split_last(head_width), call),
                v = value(ctx, memory).split_last(head_width);  // (1, M, K, E)
     call.caches->append(ctx.threads, k, v, call.counts, scale);

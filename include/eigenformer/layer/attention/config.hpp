@@ -19,7 +19,7 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 struct AttentionConfig {
   Index width = 512;                  ///< D
   Index heads = 8;                    ///< H
-  Index key_heads = 0;                ///< K, a divisor of H; 0: H
+  Index kv_heads = 0;                 ///< K, a divisor of H; 0: H
   Index head_width = 0;               ///< E; 0: D/H
   bool bias = true;                   ///< on the projections of queries, keys and values
   std::optional<bool> key_bias{};     ///< none: as the others
@@ -37,7 +37,7 @@ struct AttentionConfig {
     AttentionConfig config = *this;
     require_range("attention", "width", width, 1);
     require_range("attention", "heads", heads, 1);
-    require_range("attention", "key_heads", key_heads, 0);
+    require_range("attention", "kv_heads", kv_heads, 0);
     require_range("attention", "head_width", head_width, 0, largest_extent / heads);
     require_range("attention", "dropout", dropout, 0, 1);
     require_range("attention", "window", window, 0, largest_index);
@@ -48,8 +48,8 @@ struct AttentionConfig {
       ensure(width % heads == 0, "attention", heads, " heads do not divide model width ", width);
       config.head_width = width / heads;
     }
-    if (key_heads == 0) config.key_heads = heads;
-    ensure(heads % config.key_heads == 0, "attention", config.key_heads, " key-value heads do not divide ", heads,
+    if (kv_heads == 0) config.kv_heads = heads;
+    ensure(heads % config.kv_heads == 0, "attention", config.kv_heads, " key-value heads do not divide ", heads,
            " query heads");
     if (!scale) config.scale = 1 / std::sqrt(static_cast<double>(config.head_width));
     for (std::optional<bool>* part : {&config.key_bias, &config.value_bias, &config.output_bias})

@@ -25,11 +25,11 @@ template <Real T>
 class KvCache {
  public:
   /// Of keys and values of K heads of width E.
-  KvCache(Index sequences, Index key_heads, Index head_width) : heads_(key_heads), width_(head_width) {
+  KvCache(Index sequences, Index kv_heads, Index head_width) : heads_(kv_heads), width_(head_width) {
     ensure(sequences >= 0 && sequences <= largest_extent, "kv_cache", "cannot keep ", sequences, " sequences");
-    ensure(key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", key_heads, " heads of width ", head_width);
-    ensure(bytes_for(kernel::key_block<T>, key_heads, head_width) <= largest_index, "kv_cache", "a block of ",
-           key_heads, " heads of width ", head_width, " is too large");
+    ensure(kv_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", kv_heads, " heads of width ", head_width);
+    ensure(bytes_for(kernel::key_block<T>, kv_heads, head_width) <= largest_index, "kv_cache", "a block of ", kv_heads,
+           " heads of width ", head_width, " is too large");
     detail::with_memory("kv_cache", sequences, "sequences",
                         [&] { sequences_.resize(static_cast<std::size_t>(sequences)); });
   }
@@ -41,8 +41,8 @@ class KvCache {
   ~KvCache() = default;
 
   /// Whether both are for the same heads.
-  bool like(const KvCache& other) const { return heads_ == other.heads_ && width_ == other.width_; }
-  Index key_heads() const { return heads_; }
+  bool compatible(const KvCache& other) const { return heads_ == other.heads_ && width_ == other.width_; }
+  Index kv_heads() const { return heads_; }
   Index head_width() const { return width_; }
 
   Index sequences() const { return static_cast<Index>(sequences_.size()); }
@@ -51,19 +51,19 @@ class KvCache {
     ensure(s >= 0 && s < sequences(), "kv_cache", "there is no sequence ", s, " of ", sequences());
     return sequences_[static_cast<std::size_t>(s)].length;
   }
-  /// What so many tokens of one sequence take, without a reserve, for key_heads K of width E; throws if 64 bits cannot
+  /// What so many tokens of one sequence take, without a reserve, for kv_heads K of width E; throws if 64 bits cannot
   /// say it.
-  static std::int64_t bytes_for(Index tokens, Index key_heads, Index head_width) {
+  static std::int64_t bytes_for(Index tokens, Index kv_heads, Index head_width) {
     constexpr Index size = kernel::key_block<T>;
-    ensure(tokens >= 0 && key_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", tokens, " tokens of ", key_heads,
+    ensure(tokens >= 0 && kv_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", tokens, " tokens of ", kv_heads,
            " heads of width ", head_width);
-    const double most = 2.0 * sizeof(T) * static_cast<double>(key_heads) *
+    const double most = 2.0 * sizeof(T) * static_cast<double>(kv_heads) *
                         (static_cast<double>(head_width) + kernel::Vec<T>::lanes) *
                         (static_cast<double>(tokens) + size);
     ensure(most < static_cast<double>((std::numeric_limits<std::int64_t>::max)()), "kv_cache", tokens, " tokens of ",
-           key_heads, " heads of width ", head_width, " take more bytes than can be counted");
+           kv_heads, " heads of width ", head_width, " take more bytes than can be counted");
     const auto bytes = [=](Index capacity) {
-      return kernel::KvBlock<T>{nullptr, capacity, key_heads, head_width}.bytes();
+      return kernel::KvBlock<T>{nullptr, capacity, kv_heads, head_width}.bytes();
     };
     const std::int64_t whole = bytes(size) * (tokens / size);
     return tokens % size == 0 ? whole : whole + bytes(kernel::KvBlock<T>::fitting(tokens % size, size));

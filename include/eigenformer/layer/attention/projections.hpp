@@ -19,8 +19,8 @@ struct AttentionProjections {
   /// Of a completed config.
   explicit AttentionProjections(const AttentionConfig& config)
       : query({config.width, config.heads * config.head_width, config.bias}),
-        key({config.width, config.key_heads * config.head_width, *config.key_bias}),
-        value({config.width, config.key_heads * config.head_width, *config.value_bias}),
+        key({config.width, config.kv_heads * config.head_width, *config.key_bias}),
+        value({config.width, config.kv_heads * config.head_width, *config.value_bias}),
         output({config.heads * config.head_width, config.width, *config.output_bias}), head_width(config.head_width),
         scale(*config.scale), dropout(config.dropout) {}
 

@@ -10,17 +10,17 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 /// Offset: rows of the table that come before position 0 (2 for RoBERTa and BART).
 template <Real T = float, Index Offset = 0>
 struct Learned : NoPosition<T> {
-  Tensor<T, 2> weight;  // (longest + Offset, D)
+  Tensor<T, 2> weight;  // (max_positions + Offset, D)
 
   explicit Learned(const PositionConfig& config) {
-    require_range("learned", "longest", config.longest, 1, largest_extent - Offset);
+    require_range("learned", "max_positions", config.max_positions, 1, largest_extent - Offset);
     require_range("learned", "width", config.width, 1);
-    weight = Tensor<T, 2>(Shape{config.longest + Offset, config.width});
+    weight = Tensor<T, 2>(Shape{config.max_positions + Offset, config.width});
   }
 
   static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding, Decay::yes}, m.weight...); }
 
-  Index longest() const { return weight.extent(0) - Offset; }
+  Index max_positions() const { return weight.extent(0) - Offset; }
 
   /// x (B, N, D) → (B, N, D)
   ConstView<T, 3> embed(Context& ctx, ConstView<T, 3> x, const Positions& positions) const {
@@ -30,8 +30,8 @@ struct Learned : NoPosition<T> {
     for (Index b = 0; b < batch; ++b)
       for (Index n = 0; n < tokens; ++n) {
         const Index position = positions.at(b, n);
-        ensure(position < longest(), "learned", "position ", position, " of token ", n, " is past the last of ",
-               longest());
+        ensure(position < max_positions(), "learned", "position ", position, " of token ", n, " is past the last of ",
+               max_positions());
         ids(b, n) = static_cast<Id>(position + Offset);
       }
     return op::add(ctx, x, op::embedding<T>(ctx, ConstView<Id, 2>(ids), weight));

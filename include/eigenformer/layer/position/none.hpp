@@ -9,10 +9,10 @@
 namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct PositionConfig {
-  Index width = 0;       ///< D
-  Index heads = 0;       ///< H
-  Index head_width = 0;  ///< E
-  Index longest = 0;     ///< tokens, where there is a limit
+  Index width = 0;          ///< D
+  Index heads = 0;          ///< H
+  Index head_width = 0;     ///< E
+  Index max_positions = 0;  ///< tokens, where there is a limit
 };
 
 /// None of either: order comes from elsewhere (causality, ALiBi) or not at all. The others derive from it.

@@ -48,8 +48,8 @@ struct YarnScaling {
 struct LongScaling {
   std::vector<double> short_factors, long_factors;  ///< R/2 each
   Index original = 4096;
-  Index longest = 131072;                    ///< tokens after stretching
-  std::optional<double> attention_factor{};  ///< none: √(1 + ln(longest/original)/ln(original))
+  Index max_positions = 131072;              ///< tokens after stretching
+  std::optional<double> attention_factor{};  ///< none: √(1 + ln(max_positions/original)/ln(original))
 };
 
 /// LLaMA 3 (Dubey et al. 2024): wavelengths beyond original/low are divided by `factor`, those below original/high
@@ -144,7 +144,7 @@ struct RotaryFrequencies {
   void set(const LongScaling& by, Index tokens) {
     plain(base_);
     require_range("rotary", "original", by.original, 2);
-    require_range("rotary", "longest", by.longest, 1);
+    require_range("rotary", "max_positions", by.max_positions, 1);
     check_attention_factor(by.attention_factor);
     for (const auto* list : {&by.short_factors, &by.long_factors}) {
       ensure(list->size() == values.size(), "rotary", list->size(), " factors do not fit ", values.size(), " pairs");
@@ -152,7 +152,7 @@ struct RotaryFrequencies {
     }
     const std::vector<double>& factors = tokens > by.original ? by.long_factors : by.short_factors;
     for (std::size_t i = 0; i < values.size(); ++i) values[i] /= factors[i];
-    const double stretch = static_cast<double>(by.longest) / static_cast<double>(by.original);
+    const double stretch = static_cast<double>(by.max_positions) / static_cast<double>(by.original);
     attention_factor = by.attention_factor.value_or(
         stretch <= 1 ? 1 : std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(by.original))));
   }

@@ -10,11 +10,11 @@ namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
 /// Sine and cosine of position·frequency, in double: directly at every 32nd position, in between by the rotation of one
 /// step; so the value at a position depends on nothing else.
-class Turning {
+class AngleRecurrence {
  public:
   double sine = 0, cosine = 1;
 
-  explicit Turning(double frequency)
+  explicit AngleRecurrence(double frequency)
       : frequency_(frequency), step_sine_(std::sin(frequency)), step_cosine_(std::cos(frequency)) {}
 
   void to(Index position) {
