@@ -23,11 +23,28 @@ using MatrixMap = Eigen::Map<
                        Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>,
     Eigen::Unaligned, Eigen::OuterStride<>>;
 
+template <class T>
+using ArrayPointer = T (*)[];
+
+/// Whether a pointer to U serves as one to T: it may gain const, and nothing else.
+template <class U, class T>
+concept ElementOf = std::convertible_to<ArrayPointer<std::remove_reference_t<U>>, ArrayPointer<T>>;
+
+/// A std::vector, std::array, std::span or their like, of T.
+template <class Range, class T>
+concept ContiguousRange = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
+    ElementOf<std::ranges::range_reference_t<Range>, T>;
+
 /// An Eigen object that lies in memory row by row.
 template <class Matrix>
-concept RowMajorMatrix = std::derived_from<Matrix, Eigen::DenseBase<Matrix>> &&
-                             (Matrix::Flags& Eigen::DirectAccessBit) != 0 &&
-                         (Matrix::Flags & Eigen::RowMajorBit) != 0 && Matrix::InnerStrideAtCompileTime == 1;
+concept RowMajorMatrix =
+    std::derived_from<Matrix, Eigen::DenseBase<Matrix>> && bool(Matrix::IsRowMajor) && Matrix::InnerStrideAtCompileTime
+                                                                                           == 1;
+
+/// Such an object of T.
+template <class Matrix, class T>
+concept RowMajorMatrixOf =
+    RowMajorMatrix<std::remove_cvref_t<Matrix>> && ElementOf<decltype(*std::declval<Matrix&>().data()), T>;
 
 /// Rank extents over memory that it does not own; the last axis is contiguous, the others have any stride (0 repeats).
 /// Trivially copyable. View<T> converts to View<const T>; a null view (`!view`) stands for "not given".
@@ -54,18 +71,14 @@ class View {
 
   /// The elements of a std::vector, std::array or std::span, as one axis. An empty one is given all the same, though it
   /// may have no address.
-  template <class Range>
-  requires(Rank == 1 && std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
-           std::convertible_to<std::remove_reference_t<std::ranges::range_reference_t<Range>> (*)[],
-                               T (*)[]>) constexpr View(Range&& range)
+  template <ContiguousRange<T> Range>
+  constexpr View(Range&& range) requires(Rank == 1)
       : View(std::ranges::empty(range) ? &nothing_ : std::ranges::data(range),
              Shape<1>{static_cast<Index>(std::ranges::size(range))}) {}
 
   /// A row-major Eigen matrix, map, reference or block, without a copy.
-  template <class Matrix>
-  requires(Rank == 2 && RowMajorMatrix<std::remove_cvref_t<Matrix>> &&
-           std::convertible_to<std::remove_pointer_t<decltype(std::declval<Matrix&>().data())> (*)[], T (*)[]>)
-      View(Matrix&& matrix)
+  template <RowMajorMatrixOf<T> Matrix>
+  View(Matrix&& matrix) requires(Rank == 2)
       : View(matrix.size() == 0 ? &nothing_ : matrix.data(), Shape<2>{matrix.rows(), matrix.cols()},
              Shape<2>{matrix.outerStride(), 1}) {}
 
@@ -82,7 +95,7 @@ class View {
 
   /// One element.
   template <class... Indices>
-  requires(sizeof...(Indices) == Rank) constexpr T& operator()(Indices... indices) const {
+  constexpr T& operator()(Indices... indices) const requires(sizeof...(Indices) == Rank) {
     Index offset = 0;
     int axis = 0;
     ((offset += static_cast<Index>(indices) * strides_[axis++]), ...);

@@ -277,12 +277,16 @@ struct Forced {
   }
 };
 
+/// What can be called with logits of float, of double, or of both.
+template <class F>
+concept ProcessorOfLogits =
+    std::invocable<F&, const DecodeStep&, std::span<float>> || std::invocable<F&, const DecodeStep&, std::span<double>>;
+
 /// Any processor, for logits of any type that it takes. Copies have their own notes.
 class Processor {
  public:
-  template <class F>
-  requires(!std::same_as<F, Processor> && (std::invocable<F&, const DecodeStep&, std::span<float>> ||
-                                           std::invocable<F&, const DecodeStep&, std::span<double>>)) Processor(F f) {
+  template <ProcessorOfLogits F>
+  Processor(F f) requires(!std::same_as<F, Processor>) {
     if constexpr (std::invocable<F&, const DecodeStep&, std::span<float>>) on_floats_ = f;
     if constexpr (std::invocable<F&, const DecodeStep&, std::span<double>>) on_doubles_ = f;
   }

@@ -40,7 +40,7 @@ void adam(const Threads& threads, const AdamConfig& config, Index step, double l
   const auto power = static_cast<double>(step);
   std::size_t number = 0;
   walk(
-      [&](const Leaf& leaf, auto& weight, const auto& gradient, auto& m, auto& v) {
+      [&](const Leaf& leaf, auto& weight, const auto& dweight, auto& m, auto& v) {
         if (!chosen(number++)) return;
         const kernel::AdamStep at{.beta1 = config.beta1,
                                   .beta2 = config.beta2,
@@ -50,7 +50,7 @@ void adam(const Threads& threads, const AdamConfig& config, Index step, double l
                                   .gradient_scale = gradient_scale,
                                   .correction1 = 1 - std::pow(config.beta1, power),
                                   .correction2 = 1 - std::pow(config.beta2, power)};
-        kernel::adam_step(threads, at, weight.size(), weight.data(), gradient.data(), m.data(), v.data());
+        kernel::adam_step(threads, at, weight.size(), weight.data(), dweight.data(), m.data(), v.data());
       },
       model, gradient, first, second);
 }
