@@ -34,7 +34,7 @@ class Tape final : private Arena::Guest {
   /// From now on dL/d(model) goes to `gradient`, a model of the same shape.
   template <class Model>
   void watch(const Model& model, Model& gradient, Start start = Start::add) {
-    walk([&](const Leaf&, const auto& value, auto& gradient) { watch(value.view(), gradient.view(), start); }, model,
+    walk([&](const Leaf&, const auto& value, auto& dvalue) { watch(value.view(), dvalue.view(), start); }, model,
          gradient);
   }
 

@@ -23,8 +23,8 @@ double global_norm(Context& ctx, const Model& gradient, const Chosen& chosen = {
   double sum = 0;
   std::size_t number = 0;
   walk(
-      [&](const Leaf&, const auto& gradient) {
-        if (chosen(number++)) sum += kernel::squared_norm(ctx.threads, ctx.arena, gradient.size(), gradient.data());
+      [&](const Leaf&, const auto& dweight) {
+        if (chosen(number++)) sum += kernel::squared_norm(ctx.threads, ctx.arena, dweight.size(), dweight.data());
       },
       gradient);
   return std::sqrt(sum);
