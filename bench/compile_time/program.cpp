@@ -16,6 +16,6 @@ int main() {
   });
   const StepReport report = trainer.step();
   Context ctx;
-  const auto results = generate(ctx, trainer.model, source, {}, {.max_tokens = 5, .begin = 1});
+  const auto results = generate(ctx, trainer.model, source, {}, {.max_tokens = 5, .bos = 1});
   return report.step == 1 && results.size() == 2 ? 0 : 1;
 }

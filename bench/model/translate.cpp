@@ -28,8 +28,8 @@ const int registered = [] {
         Context ctx{Threads(threads)};
         const auto run_once = [&] {
           ctx.reset();
-          if (beams == 1) generate(ctx, model, source, {}, {.max_tokens = tokens, .begin = 1});
-          else beam_search(ctx, model, source, {}, {.max_tokens = tokens, .begin = 1, .beams = beams});
+          if (beams == 1) generate(ctx, model, source, {}, {.max_tokens = tokens, .bos = 1});
+          else beam_search(ctx, model, source, {}, {.max_tokens = tokens, .bos = 1, .beams = beams});
         };
         settle(ctx, run_once);
         run_flops(state, work(beams), threads, run_once);

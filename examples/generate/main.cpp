@@ -62,23 +62,22 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
   pack(ctx, model);
 
   std::vector<Id> prompt = tokenizer.encode(options.prompt);
-  std::optional<Id> begin;
+  std::optional<Id> bos;
   if constexpr (decodes_only) {
-    if (const auto first = facts.begin ? facts.begin : tokenizer.begin(); prompt.empty() && first)
-      prompt.push_back(*first);
+    if (const auto first = facts.bos ? facts.bos : tokenizer.bos(); prompt.empty() && first) prompt.push_back(*first);
     ensure(!prompt.empty(), "generate", "this model needs a prompt");
   } else {
-    if (const auto last = tokenizer.end(); last && (prompt.empty() || prompt.back() != *last)) prompt.push_back(*last);
+    if (const auto last = tokenizer.eos(); last && (prompt.empty() || prompt.back() != *last)) prompt.push_back(*last);
     ensure(!prompt.empty(), "generate", "this model needs a source");
-    begin = facts.decoder_begin ? facts.decoder_begin : facts.begin;
-    ensure(begin.has_value(), "generate", options.model,
+    bos = facts.decoder_start ? facts.decoder_start : facts.bos;
+    ensure(bos.has_value(), "generate", options.model,
            " does not say which token the decoder begins with (decoder_start_token_id)");
   }
   for (const Id id : prompt)
     ensure(id < static_cast<Id>(model.embedding.weight.extent(0)), "generate", "token ", id,
            " of this tokenizer is not in the model's vocabulary of ", model.embedding.weight.extent(0));
-  std::vector<Id> ends = facts.ends;
-  if (ends.empty() && tokenizer.end()) ends.push_back(*tokenizer.end());
+  std::vector<Id> eos = facts.eos;
+  if (eos.empty() && tokenizer.eos()) eos.push_back(*tokenizer.eos());
   Index most = options.tokens;
   if (const Index room = facts.max_positions - (decodes_only ? static_cast<Index>(prompt.size()) : 1);
       facts.max_positions > 0 && most > room) {
@@ -109,13 +108,13 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
                     ConstView<Index, 1>(), config);
   };
   if (options.beams == 1) {
-    GenerateConfig config{.max_tokens = most, .ends = ends, .begin = begin, .on_token = on_token};
+    GenerateConfig config{.max_tokens = most, .eos = eos, .bos = bos, .on_token = on_token};
     if (options.temperature > 0)
       config.sampling = Sampling{.temperature = options.temperature, .top_p = options.top_p, .seed = options.seed};
     failure = with([](auto&&... arguments) { return generate(arguments...); }, config)[0].failure;
   } else {
     const BeamConfig config{
-        .max_tokens = most, .ends = ends, .begin = begin, .beams = options.beams, .penalty = LengthPenalty::power};
+        .max_tokens = most, .eos = eos, .bos = bos, .beams = options.beams, .penalty = LengthPenalty::power};
     const auto texts = with([](auto&&... arguments) { return beam_search(arguments...); }, config);
     for (const Id id : texts[0][0].tokens) print(stream.next(id));
     count = static_cast<Index>(texts[0][0].tokens.size());
@@ -147,7 +146,7 @@ int run(int argc, char** argv) {
       ->required()
       ->check(CLI::ExistingPath);
   app.add_option("--prompt", options.prompt,
-                 "The text to continue, or the source; default: none, a text from its begin");
+                 "The text to continue, or the source; default: none, a text from its start");
   app.add_option("--tokens", options.tokens, "At most so many new tokens")
       ->check(CLI::Range(Index{0}, Index{1} << 30))
       ->capture_default_str();

@@ -49,7 +49,7 @@ void save_vocabulary(const std::filesystem::path& folder) {
   nlohmann::json pieces;
   for (Id id = 0; id < 256; ++id)
     pieces[to_byte_characters(std::string(1, static_cast<char>(static_cast<unsigned char>(id))))] = id;
-  pieces["<|endoftext|>"] = begin_of_text;
+  pieces["<|endoftext|>"] = bos;
   replace_text_file("train_lm", folder / "vocab.json", pieces.dump() + "\n");
   replace_text_file("train_lm", folder / "merges.txt", "#version: 0.2\n");
   const nlohmann::json marks{
@@ -112,7 +112,7 @@ int run(int argc, char** argv) {
                .rate = options.rate, .steps = options.steps, .warm_up = options.steps / 10, .end = options.rate / 10},
        .clip = 1.0},
       Threads(options.threads));
-  const PretrainedFacts facts{.begin = begin_of_text, .ends = {begin_of_text}, .max_positions = options.context};
+  const PretrainedFacts facts{.bos = bos, .eos = {bos}, .max_positions = options.context};
   check_hugging_face(options.folder, trainer.model, facts);
   Context ctx{Threads(options.threads)};
   RandomSequence random(options.seed, 1);
@@ -123,7 +123,7 @@ int run(int argc, char** argv) {
     trainer.accumulate([&](Context& recording, const Llama<float>& model) { return loss_of(recording, model, batch); });
     progress.show(trainer.step(), options.batch * options.context);
     if (step * 5 / options.steps == (step - 1) * 5 / options.steps && step != options.steps) continue;
-    const auto sample = generate(ctx, trainer.model, {{begin_of_text}},
+    const auto sample = generate(ctx, trainer.model, {{bos}},
                                  {.max_tokens = 120, .sampling = Sampling{.temperature = 0.7, .seed = options.seed}});
     std::string written;
     for (const Id id : sample[0].tokens) written += id < 256 ? static_cast<char>(static_cast<unsigned char>(id)) : '|';

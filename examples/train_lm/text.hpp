@@ -23,7 +23,7 @@ namespace train_lm {
 using eigenformer::Id;
 using eigenformer::Index;
 
-constexpr Id begin_of_text = 256, vocabulary = 257;  // a byte is its own id
+constexpr Id bos = 256, vocabulary = 257;  // a byte is its own id
 
 inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -43,9 +43,9 @@ inline std::string read_files(const std::filesystem::path& folder, const std::st
   return text;
 }
 
-/// Sequences of N bytes, each from the begin of a line that is not indented.
+/// Sequences of N bytes, each from the start of a line that is not indented.
 struct Batch {
-  eigenformer::Tensor<Id, 2> ids, expected;  // (B, N): begin_of_text and all bytes but the last; all bytes
+  eigenformer::Tensor<Id, 2> ids, expected;  // (B, N): bos and all bytes but the last; all bytes
 };
 
 class Windows {
@@ -72,7 +72,7 @@ class Windows {
       for (Index n = 0; n < length_; ++n) {
         const Index at = begins_[static_cast<std::size_t>(numbers[static_cast<std::size_t>(b)])] + n;
         batch.expected(b, n) = static_cast<unsigned char>(text_[static_cast<std::size_t>(at)]);
-        batch.ids(b, n) = n == 0 ? begin_of_text : batch.expected(b, n - 1);
+        batch.ids(b, n) = n == 0 ? bos : batch.expected(b, n - 1);
       }
     return batch;
   }

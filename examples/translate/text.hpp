@@ -53,10 +53,10 @@ struct Pair {
   std::string source, target;
 };
 
-/// Padding, begin and end of sequence, then the characters; one for source and target, as in the paper.
+/// Padding, bos and eos, then the characters; one for source and target, as in the paper.
 class Vocabulary {
  public:
-  static constexpr Id padding = 0, begin = 1, end = 2;
+  static constexpr Id padding = 0, bos = 1, eos = 2;
 
   /// Of the characters of a text, in any order.
   explicit Vocabulary(std::string_view text) {
@@ -92,7 +92,7 @@ class Vocabulary {
   std::string decode(const std::vector<Id>& ids) const {
     std::string text;
     for (const Id id : ids)
-      if (id > end) text += characters_[static_cast<std::size_t>(id - end - 1)];
+      if (id > eos) text += characters_[static_cast<std::size_t>(id - eos - 1)];
     return text;
   }
 
@@ -119,17 +119,17 @@ struct Padded {
   }
 };
 
-/// What a source is to the encoder: its characters and the end.
+/// What a source is to the encoder: its characters and eos.
 inline std::vector<Id> source_ids(const Vocabulary& vocabulary, std::string_view text, Index* unknown = nullptr) {
   auto ids = vocabulary.encode(text, unknown);
-  ids.push_back(Vocabulary::end);
+  ids.push_back(Vocabulary::eos);
   return ids;
 }
 
 struct Batch {
-  Padded source;    // (B, M): characters, end
-  Padded target;    // (B, N): begin, characters
-  Padded expected;  // (B, N): characters, end
+  Padded source;    // (B, M): characters, eos
+  Padded target;    // (B, N): bos, characters
+  Padded expected;  // (B, N): characters, eos
   Index tokens;     // without padding
 };
 
@@ -149,9 +149,9 @@ class Batches {
     for (Item& item : groups_.back()) {
       tokens += item.length();
       expected.push_back(item.target);
-      expected.back().push_back(Vocabulary::end);
+      expected.back().push_back(Vocabulary::eos);
       source.push_back(std::move(item.source));
-      item.target.insert(item.target.begin(), Vocabulary::begin);
+      item.target.insert(item.target.begin(), Vocabulary::bos);
       target.push_back(std::move(item.target));
     }
     groups_.pop_back();
@@ -160,7 +160,7 @@ class Batches {
 
  private:
   struct Item {
-    std::vector<Id> source, target;  // with the end; without begin and end
+    std::vector<Id> source, target;  // with eos; without bos and eos
     Index length() const { return static_cast<Index>(source.size() + target.size()) + 1; }
   };
 

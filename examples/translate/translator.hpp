@@ -51,7 +51,7 @@ struct Translator {
 
   struct Translation {
     std::string text;
-    double score = 0;  ///< mean log-probability of its characters and its end
+    double score = 0;  ///< mean log-probability of its characters and eos
   };
   /// The best translations of each text, by beam search; one beam is greedy. Unknown characters are left out; if
   /// nothing is left, the translation is empty.
@@ -74,8 +74,8 @@ struct Translator {
       const Padded source(rows);
       const auto results = eigenformer::beam_search(ctx, model, source.ids, source.lengths,
                                                     {.max_tokens = longest + 1,
-                                                     .ends = {Vocabulary::end},
-                                                     .begin = Vocabulary::begin,
+                                                     .eos = {Vocabulary::eos},
+                                                     .bos = Vocabulary::bos,
                                                      .beams = beams,
                                                      .n_best = count,
                                                      .penalty = eigenformer::LengthPenalty::power});

@@ -109,7 +109,7 @@ TEST(Beam, WideEnoughFindsTheBestOfAll) {
         const auto got = beam_search(ctx, model, {{2, 0}},
                                      {.max_tokens = 5,
                                       .min_tokens = min_tokens,
-                                      .ends = ends,
+                                      .eos = ends,
                                       .beams = 1000,
                                       .n_best = 20,
                                       .penalty = penalty.rule,
@@ -135,7 +135,7 @@ TEST(Beam, StoppingEarlyChangesNothing) {
           model.passes.clear();
           return beam_search(ctx, model, {{2}, {3, 5}},
                              {.max_tokens = 14,
-                              .ends = {1, 4},
+                              .eos = {1, 4},
                               .beams = beams,
                               .n_best = (beams + 1) / 2,
                               .penalty = penalty.rule,
@@ -160,14 +160,14 @@ TEST(Beam, OneIsGreedy) {
       const ToyModel<> model{6, hashed(6, seed, 2)};
       Context ctx;
       const Texts prompts{{2}, {3, 5}, {0}};
-      const auto greedy = generate(ctx, model, prompts, {.max_tokens = 9, .ends = {1}, .log_probabilities = true});
+      const auto greedy = generate(ctx, model, prompts, {.max_tokens = 9, .eos = {1}, .log_probabilities = true});
       const auto beam =
           beam_search(ctx, model, prompts,
-                      {.max_tokens = 9, .ends = {1}, .beams = 1, .penalty = penalty.rule, .alpha = penalty.alpha});
+                      {.max_tokens = 9, .eos = {1}, .beams = 1, .penalty = penalty.rule, .alpha = penalty.alpha});
       for (std::size_t i = 0; i < prompts.size(); ++i) {
         ASSERT_EQ(beam[i].size(), 1u);
         EXPECT_EQ(beam[i][0].tokens, greedy[i].tokens);
-        EXPECT_EQ(beam[i][0].ended, greedy[i].ending == Ending::end_token);
+        EXPECT_EQ(beam[i][0].ended, greedy[i].ending == Ending::eos);
         EXPECT_EQ(beam[i][0].log_probabilities, greedy[i].log_probabilities);
       }
     }
@@ -224,7 +224,7 @@ TEST(Beam, NarrowOnesAreThePlainSearch) {
         Context ctx;
         const auto got = beam_search(ctx, model, {{2}},
                                      {.max_tokens = 6,
-                                      .ends = {1},
+                                      .eos = {1},
                                       .beams = static_cast<Index>(beams),
                                       .n_best = 2,
                                       .penalty = penalty.rule,
@@ -259,7 +259,7 @@ TEST(Beam, LengthIsThatOfTheGeneratedTokens) {
   Context ctx;
   const auto got = beam_search(
       ctx, model, {{2, 2, 2}},
-      {.max_tokens = 3, .ends = {3}, .beams = 50, .n_best = 50, .penalty = LengthPenalty::power, .alpha = 1});
+      {.max_tokens = 3, .eos = {3}, .beams = 50, .n_best = 50, .penalty = LengthPenalty::power, .alpha = 1});
   const auto find = [&](const std::vector<Id>& tokens, bool ended) {
     return *std::find_if(got[0].begin(), got[0].end(),
                          [&](const Hypothesis& each) { return each.tokens == tokens && each.ended == ended; });
@@ -281,16 +281,15 @@ TEST(Beam, PromptLengthDoesNotRank) {
         return rule({}, text.subspan(static_cast<std::size_t>(std::find(text.begin(), text.end(), 5) - text.begin())));
       }};
   Context ctx;
-  const auto got =
-      beam_search(ctx, model, {{5}, {0, 0, 0, 0, 0, 0, 0, 0, 5}},
-                  {.max_tokens = 7, .ends = {1}, .n_best = 4, .penalty = LengthPenalty::power, .alpha = 1});
+  const auto got = beam_search(ctx, model, {{5}, {0, 0, 0, 0, 0, 0, 0, 0, 5}},
+                               {.max_tokens = 7, .eos = {1}, .n_best = 4, .penalty = LengthPenalty::power, .alpha = 1});
   expect_same(got[0], got[1]);
 }
 
 TEST(Beam, TiesGoToTheLowestBeamAndToken) {
   const ToyModel<> model{4, [](auto, auto) { return std::vector<double>(4, 0.0); }};
   Context ctx;
-  const auto got = beam_search(ctx, model, {{0}}, {.max_tokens = 2, .ends = {3}, .beams = 3, .n_best = 3});
+  const auto got = beam_search(ctx, model, {{0}}, {.max_tokens = 2, .eos = {3}, .beams = 3, .n_best = 3});
   // Step 1: 0, 1, 2 go on. Step 2: of all equals the candidates of 0: they are three others than the end.
   const std::vector<std::vector<Id>> want{{0, 0}, {0, 1}, {0, 2}};
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(got[0][i].tokens, want[i]);
@@ -303,7 +302,7 @@ TEST(Beam, EachOfABatchIsItselfAlone) {
   for (Id id = 5; id < 200; id += 9) ends.push_back(id);
   const BeamConfig config{.max_tokens = 12,
                           .min_tokens = 1,
-                          .ends = ends,
+                          .eos = ends,
                           .beams = 5,
                           .n_best = 2,
                           .penalty = LengthPenalty::wu,
@@ -348,7 +347,7 @@ TEST(Beam, FromSources) {
       }};
   Context ctx;
   const auto got = beam_search(ctx, model, matrix<Id>({{5, 1}, {2, 0}}), lengths({2, 1}),
-                               {.ends = {0}, .begin = 1, .beams = 4, .n_best = 4});
+                               {.eos = {0}, .bos = 1, .beams = 4, .n_best = 4});
   const std::vector<std::pair<std::vector<Id>, double>> first{
       {{6, 2}, 0.5625}, {{6, 3}, 0.1875}, {{7, 2}, 0.1875}, {{7, 3}, 0.0625}},
       second{{{3}, 0.75}, {{4}, 0.25}};
@@ -363,7 +362,7 @@ TEST(Beam, FromSources) {
     EXPECT_NEAR(got[1][i].score, std::log(second[i].second), 1e-12);
   }
   const auto forced = beam_search(ctx, model, matrix<Id>({{5, 1}, {2, 0}}), lengths({2, 1}),
-                                  {.ends = {0}, .begin = 1, .beams = 4, .n_best = 4, .prefixes = {{7}, {}}});
+                                  {.eos = {0}, .bos = 1, .beams = 4, .n_best = 4, .prefixes = {{7}, {}}});
   ASSERT_EQ(forced[0].size(), 2u);
   EXPECT_EQ(forced[0][0].tokens, (std::vector<Id>{7, 2}));
   EXPECT_NEAR(forced[0][0].score, std::log(0.25 * 0.75), 1e-12) << "what is forced has the model's probability";
@@ -384,13 +383,13 @@ TEST(Beam, RulesActOnLogProbabilities) {
     EXPECT_NEAR(got[0][i].score, want[i].second, 1e-12);
   }
   // A rule may leave one hypothesis with nothing to say, but not all: there are three texts without a repetition.
-  const auto few = beam_search(ctx, model, {{0}},
-                               {.max_tokens = 3, .ends = {2}, .beams = 4, .n_best = 4, .rules = {.no_repeat = 1}});
+  const auto few =
+      beam_search(ctx, model, {{0}}, {.max_tokens = 3, .eos = {2}, .beams = 4, .n_best = 4, .rules = {.no_repeat = 1}});
   ASSERT_EQ(few[0].size(), 2u);
   EXPECT_EQ(few[0][0].tokens, std::vector<Id>{});
   EXPECT_EQ(few[0][1].tokens, std::vector<Id>{1});
   const auto stuck =
-      beam_search(ctx, model, {{0, 1}, {0}}, {.max_tokens = 3, .ends = {}, .n_best = 2, .rules = {.no_repeat = 1}});
+      beam_search(ctx, model, {{0, 1}, {0}}, {.max_tokens = 3, .eos = {}, .n_best = 2, .rules = {.no_repeat = 1}});
   for (const std::size_t i :
        {0u, 1u}) {  // of both tokens that the second may begin with, the more probable, and the other
     ASSERT_EQ(stuck[i].size(), 1u);
@@ -438,9 +437,9 @@ TEST(Beam, NothingAndBadSettings) {
             "[decode] repetition_penalty -1 is invalid: must be in [2.2250738585072014e-308, inf)");
   EXPECT_EQ(error({.chunk = 0}), "[decode] chunk 0 is invalid: must be in 1…" + std::to_string(largest_index));
   EXPECT_EQ(error_of([&] { beam_search(ctx, model, matrix<Id>({{1}}), {}); }),
-            "[beam_search] an encoder–decoder needs a begin token");
+            "[beam_search] an encoder–decoder needs a bos token");
   EXPECT_TRUE(model.passes.empty());
-  EXPECT_EQ(error({.ends = {5}}), "[decode] token 5 is not in a vocabulary of 5");
+  EXPECT_EQ(error({.eos = {5}}), "[decode] token 5 is not in a vocabulary of 5");
   const ToyModel<> broken{3, [](auto, std::span<const Id> text) {
                             return std::vector<double>{1, text.size() < 3 ? 1 : std::nan(""), 1};
                           }};
@@ -467,7 +466,7 @@ TEST(Beam, OneThatFailsCostsTheOthersNothing) {
       }};
   Context ctx, threaded(Threads(3));
   const Texts prompts{{2}, {1, 5}, {3, 4}, {6}};
-  const BeamConfig config{.max_tokens = 6, .ends = {0}, .beams = 3, .n_best = 2, .penalty = LengthPenalty::power};
+  const BeamConfig config{.max_tokens = 6, .eos = {0}, .beams = 3, .n_best = 2, .penalty = LengthPenalty::power};
   const auto together = beam_search(ctx, model, prompts, config),
              by_threads = beam_search(threaded, model, prompts, config);
   const auto without = beam_search(ctx, shy, prompts, config);
@@ -499,7 +498,7 @@ TEST(Beam, WhatTheModelThrowsKeepsTheTextsSoFar) {
   Context ctx;
   const auto results =
       beam_search(ctx, model, {{1}, {1, 2}},
-                  {.max_tokens = 9, .ends = {3}, .beams = 4, .n_best = 4, .penalty = LengthPenalty::power});
+                  {.max_tokens = 9, .eos = {3}, .beams = 4, .n_best = 4, .penalty = LengthPenalty::power});
   for (const auto& texts : results) {  // the end was among the best four of the first step, not of the second
     ASSERT_EQ(texts.size(), 2u);
     EXPECT_TRUE(texts[0].ended && texts[0].tokens.empty());
@@ -514,7 +513,7 @@ TEST(Beam, ForcedTokensCostWhatIsAsked) {
   // 0 with 0.6, then the end (2) with 0.1; 1 with 0.4, then the end with 0.9.
   const ToyModel<double> model{3, table({logs({0.5, 0.4, 0.1}), logs({0.05, 0.05, 0.9}), logs({0.6, 0.4, 0})})};
   Context ctx;
-  BeamConfig config{.max_tokens = 2, .ends = {2}, .beams = 2, .n_best = 2, .rules = {.forced = {{1, 2}}}};
+  BeamConfig config{.max_tokens = 2, .eos = {2}, .beams = 2, .n_best = 2, .rules = {.forced = {{1, 2}}}};
   const auto search = [&] { return beam_search(ctx, model, {{2}}, config)[0]; };
   const auto free = search();
   EXPECT_EQ(free[0].tokens, std::vector<Id>{0});
@@ -528,7 +527,7 @@ TEST(Beam, ForcedTokensCostWhatIsAsked) {
   EXPECT_NEAR(dear[0].score, std::log(0.4 * 0.9), 1e-12);
   EXPECT_NEAR(dear[1].score, std::log(0.6 * 0.1), 1e-12);
   // A first token that the model excludes: free, it comes all the same.
-  config = {.max_tokens = 2, .ends = {2}, .beams = 2, .rules = {.forced = {{0, 2}}}};
+  config = {.max_tokens = 2, .eos = {2}, .beams = 2, .rules = {.forced = {{0, 2}}}};
   EXPECT_EQ(search()[0].score, 0);
   EXPECT_TRUE(search()[0].tokens.empty() && search()[0].ended);
   config.forced_cost = true;

@@ -40,8 +40,8 @@ TEST(DecodeConfig, GenerateConfig) {
     cases.push_back({"step ", {.rules = {.forced = {{n, 1}}}}});
   }
   for (const Id id : {Id{-1}, std::numeric_limits<Id>::min()}) {
-    cases.push_back({"there is no token ", {.ends = {1, id}}});
-    cases.push_back({"there is no token ", {.begin = id}});
+    cases.push_back({"there is no token ", {.eos = {1, id}}});
+    cases.push_back({"there is no token ", {.bos = id}});
     cases.push_back({"there is no token ", {.stops = {{1}, {1, id}}}});
     cases.push_back({"there is no token ", {.prefixes = {{1}, {id}}}});
     cases.push_back({"there is no token ", {.rules = {.suppressed = {id}}}});
@@ -69,14 +69,14 @@ TEST(DecodeConfig, GenerateConfig) {
   EXPECT_TRUE(model.passes.empty());
   const GenerateConfig widest{
       .max_tokens = largest_index,
-      .ends = {0, 1, 2, 3, 4},
-      .begin = 0,
+      .eos = {0, 1, 2, 3, 4},
+      .bos = 0,
       .stops = {{4}},
       .sampling = Sampling{.temperature = 1e300, .top_k = largest_index, .top_p = 1, .min_p = 1},
       .rules = {.repetition_penalty = 1e-300, .no_repeat = largest_index, .forced = {{largest_index, 0}}},
       .first_sequence = largest_index - 2,
       .chunk = largest_index};
-  EXPECT_EQ(generate(ctx, model, {{1}, {2}}, widest)[1].ending, Ending::end_token);
+  EXPECT_EQ(generate(ctx, model, {{1}, {2}}, widest)[1].ending, Ending::eos);
   const GenerateConfig narrowest{
       .max_tokens = 1, .min_tokens = 1, .sampling = Sampling{.temperature = 0, .top_p = 0}, .chunk = 1};
   EXPECT_EQ(generate(ctx, model, {{1}, {2}}, narrowest)[1].tokens.size(), 1u);
@@ -102,8 +102,8 @@ TEST(DecodeConfig, BeamConfig) {
   for (const double alpha : {1e308, 200.0, -200.0})  // 100^200 is none, nor is its inverse
     cases.push_back({"the length penalty of 100 tokens", {.penalty = LengthPenalty::power, .alpha = alpha}});
   for (const Id id : {Id{-1}, std::numeric_limits<Id>::min()}) {
-    cases.push_back({"there is no token ", {.ends = {1, id}}});
-    cases.push_back({"there is no token ", {.begin = id}});
+    cases.push_back({"there is no token ", {.eos = {1, id}}});
+    cases.push_back({"there is no token ", {.bos = id}});
     cases.push_back({"there is no token ", {.prefixes = {{1}, {id}}}});
     cases.push_back({"there is no token ", {.rules = {.suppressed = {id}}}});
   }

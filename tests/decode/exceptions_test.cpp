@@ -63,16 +63,15 @@ TEST(TrapsTest, TrainingAndGeneratingWithADecoder) {
   Context ctx{Threads(2)};
   const std::vector<std::vector<Id>> prompts{{3}, {1, 4, 1, 5, 9}};
   const TokenRules rules{.repetition_penalty = 1.3, .no_repeat = 2, .suppressed = {5}};
-  generate(ctx, trainer.model, prompts, {.max_tokens = 20, .ends = {7}, .rules = rules});
+  generate(ctx, trainer.model, prompts, {.max_tokens = 20, .eos = {7}, .rules = rules});
   generate(ctx, trainer.model, prompts,
            {.max_tokens = 20,
-            .ends = {7},
+            .eos = {7},
             .sampling = Sampling{.temperature = 0.7, .top_k = 10, .top_p = 0.9, .min_p = 0.01, .seed = 1},
             .rules = rules,
             .log_probabilities = true});
-  beam_search(
-      ctx, trainer.model, prompts,
-      {.max_tokens = 12, .ends = {7}, .beams = 4, .n_best = 3, .penalty = LengthPenalty::power, .rules = rules});
+  beam_search(ctx, trainer.model, prompts,
+              {.max_tokens = 12, .eos = {7}, .beams = 4, .n_best = 3, .penalty = LengthPenalty::power, .rules = rules});
 }
 
 TEST(TrapsTest, TrainingAndGeneratingWithAnEncoderDecoder) {
@@ -98,9 +97,9 @@ TEST(TrapsTest, TrainingAndGeneratingWithAnEncoderDecoder) {
     ASSERT_FALSE(trainer.step().skipped);
   }
   Context ctx{Threads(2)};
-  generate(ctx, trainer.model, source, sizes, {.max_tokens = 10, .ends = {7}, .begin = 1});
+  generate(ctx, trainer.model, source, sizes, {.max_tokens = 10, .eos = {7}, .bos = 1});
   beam_search(ctx, trainer.model, source, sizes,
-              {.max_tokens = 10, .ends = {7}, .begin = 1, .beams = 3, .penalty = LengthPenalty::wu, .alpha = 0.6});
+              {.max_tokens = 10, .eos = {7}, .bos = 1, .beams = 3, .penalty = LengthPenalty::wu, .alpha = 0.6});
 }
 
 }  // namespace

@@ -81,14 +81,14 @@ TEST(Generate, OfEqualsTheLowestId) {
 TEST(Generate, EndsAreNoPartOfTheTextAndLeaveTheBatch) {
   const auto model = counting(10);
   Context ctx;
-  const auto results = generate(ctx, model, {{1}, {5}, {3}, {9}}, {.max_tokens = 5, .ends = {7, 4}});
+  const auto results = generate(ctx, model, {{1}, {5}, {3}, {9}}, {.max_tokens = 5, .eos = {7, 4}});
   EXPECT_EQ(tokens_of(results), (Texts{{2, 3}, {6}, {}, {0, 1, 2, 3}}));
-  for (const Generated& result : results) EXPECT_EQ(result.ending, Ending::end_token);
+  for (const Generated& result : results) EXPECT_EQ(result.ending, Ending::eos);
   std::vector<Index> sequences;
   for (const auto& pass : model.passes) sequences.push_back(pass.sequences);
   EXPECT_EQ(sequences, (std::vector<Index>{4, 3, 2, 1, 1}));
-  const auto cut = generate(ctx, model, {{1}}, {.max_tokens = 2, .ends = {4}});
-  EXPECT_EQ(cut[0].tokens, (std::vector<Id>{2, 3})) << "the end token would have been the third";
+  const auto cut = generate(ctx, model, {{1}}, {.max_tokens = 2, .eos = {4}});
+  EXPECT_EQ(cut[0].tokens, (std::vector<Id>{2, 3})) << "the eos token would have been the third";
   EXPECT_EQ(cut[0].ending, Ending::length);
 }
 
@@ -99,12 +99,12 @@ TEST(Generate, NothingIsAnEmptyText) {
   EXPECT_EQ(tokens_of(none), (Texts{{}, {}}));
   EXPECT_EQ(none[0].ending, Ending::length);
   EXPECT_TRUE(generate(ctx, model, Texts{}).empty());
-  EXPECT_TRUE(generate(ctx, model, Tensor<Id, 2>(Shape{0, 3}), {}, {.begin = 1}).empty());
+  EXPECT_TRUE(generate(ctx, model, Tensor<Id, 2>(Shape{0, 3}), {}, {.bos = 1}).empty());
   EXPECT_TRUE(model.passes.empty());
 }
 
 TEST(Generate, FromSources) {
-  // The source said once, token by token, then an end.
+  // The source said once, token by token, then eos.
   const ToyModel<> model{
       10, [](std::span<const Id> source, std::span<const Id> text) {
         std::vector<double> row(10);
@@ -113,26 +113,26 @@ TEST(Generate, FromSources) {
       }};
   Context ctx;
   const auto source = matrix<Id>({{5, 6, 0}, {7, 8, 9}, {4, 0, 0}});
-  EXPECT_EQ(tokens_of(generate(ctx, model, source, lengths({2, 3, 1}), {.ends = {2}, .begin = 1})),
+  EXPECT_EQ(tokens_of(generate(ctx, model, source, lengths({2, 3, 1}), {.eos = {2}, .bos = 1})),
             (Texts{{5, 6}, {7, 8, 9}, {4}}));
-  EXPECT_EQ(tokens_of(generate(ctx, model, source, {}, {.ends = {2}, .begin = 1})),
+  EXPECT_EQ(tokens_of(generate(ctx, model, source, {}, {.eos = {2}, .bos = 1})),
             (Texts{{5, 6, 0}, {7, 8, 9}, {4, 0, 0}}));
   EXPECT_EQ(tokens_of(generate(ctx, model, source, lengths({2, 3, 1}),
-                               {.ends = {2}, .begin = 1, .prefixes = {{3}, {}, {3, 3}}})),
+                               {.eos = {2}, .bos = 1, .prefixes = {{3}, {}, {3, 3}}})),
             (Texts{{3, 6}, {7, 8, 9}, {3, 3}}));
-  EXPECT_EQ(error_of([&] { generate(ctx, model, source, {}, {.ends = {2}}); }),
-            "[generate] an encoder–decoder needs a begin token");
+  EXPECT_EQ(error_of([&] { generate(ctx, model, source, {}, {.eos = {2}}); }),
+            "[generate] an encoder–decoder needs a bos token");
 }
 
 TEST(Generate, BeginPrefixesForcedAndShortestTexts) {
   const auto model = counting(10);
   Context ctx;
-  EXPECT_EQ(generate(ctx, model, {{}, {5}}, {.max_tokens = 2, .begin = 7})[0].tokens, (std::vector<Id>{8, 9}));
+  EXPECT_EQ(generate(ctx, model, {{}, {5}}, {.max_tokens = 2, .bos = 7})[0].tokens, (std::vector<Id>{8, 9}));
   const auto forced =
-      generate(ctx, model, {{1}, {5}, {0}}, {.max_tokens = 5, .ends = {4}, .prefixes = {{8}, {}, {1, 9, 4}}});
+      generate(ctx, model, {{1}, {5}, {0}}, {.max_tokens = 5, .eos = {4}, .prefixes = {{8}, {}, {1, 9, 4}}});
   EXPECT_EQ(tokens_of(forced), (Texts{{8, 9, 0, 1, 2}, {6, 7, 8, 9, 0}, {1, 9}}))
-      << "prefixes count as generated; an end that is forced ends";
-  EXPECT_EQ(forced[2].ending, Ending::end_token);
+      << "prefixes count as generated; a forced eos ends the text";
+  EXPECT_EQ(forced[2].ending, Ending::eos);
   EXPECT_EQ(
       tokens_of(generate(ctx, model, {{1}, {5}}, {.max_tokens = 4, .rules = {.suppressed = {7}, .forced = {{2, 7}}}})),
       (Texts{{2, 3, 7, 8}, {6, 0, 7, 8}}));
@@ -140,9 +140,9 @@ TEST(Generate, BeginPrefixesForcedAndShortestTexts) {
       tokens_of(generate(ctx, model, {{1}, {5}}, {.max_tokens = 2, .prefixes = {{8, 7, 6}, {9}}, .first_sequence = 3})),
       (Texts{{8, 7}, {9, 0}}));
   // The end is 3: 2 comes first, then something else than 3, which is 0 of all the equals.
-  const auto least = generate(ctx, model, {{1}}, {.max_tokens = 6, .min_tokens = 2, .ends = {3}});
+  const auto least = generate(ctx, model, {{1}}, {.max_tokens = 6, .min_tokens = 2, .eos = {3}});
   EXPECT_EQ(least[0].tokens, (std::vector<Id>{2, 0, 1, 2}));
-  EXPECT_EQ(generate(ctx, model, {{1}}, {.max_tokens = 6, .min_tokens = 1, .ends = {3}})[0].tokens,
+  EXPECT_EQ(generate(ctx, model, {{1}}, {.max_tokens = 6, .min_tokens = 1, .eos = {3}})[0].tokens,
             (std::vector<Id>{2}));
 }
 
@@ -174,14 +174,14 @@ TEST(Generate, LogProbabilitiesAreTheModelsOwn) {
   Context ctx;
   const auto results = generate(ctx, model, {{3}, {1, 4}},
                                 {.max_tokens = 20,
-                                 .ends = {2},
+                                 .eos = {2},
                                  .sampling = Sampling{.temperature = 2, .top_k = 4},
                                  .rules = {.suppressed = {5}},
                                  .log_probabilities = true});
   bool ended = false;
   for (std::size_t i = 0; i < 2; ++i) {
     std::vector<Id> text = i == 0 ? std::vector<Id>{3} : std::vector<Id>{1, 4}, generated = results[i].tokens;
-    if (results[i].ending == Ending::end_token) generated.push_back(2), ended = true;
+    if (results[i].ending == Ending::eos) generated.push_back(2), ended = true;
     ASSERT_EQ(results[i].log_probabilities.size(), generated.size());
     for (std::size_t n = 0; n < generated.size(); ++n) {
       EXPECT_NEAR(results[i].log_probabilities[n],
@@ -192,7 +192,7 @@ TEST(Generate, LogProbabilitiesAreTheModelsOwn) {
   EXPECT_TRUE(ended) << "choose another seed";
 }
 
-/// Where a text is cut by stop sequences, if so: at the begin of the first to be complete.
+/// Where a text is cut by stop sequences, if so: at the start of the first to be complete.
 std::size_t plain_cut(const std::vector<Id>& text, const Texts& stops) {
   for (std::size_t end = 1; end <= text.size(); ++end)
     for (std::size_t begin = 0; begin < end; ++begin)
@@ -365,7 +365,7 @@ TEST(Generate, EachOfABatchIsItselfAlone) {
   Context ctx, threaded(Threads(3));
   const GenerateConfig config{
       .max_tokens = 30,
-      .ends = {5, 17, 33, 44, 76, 99, 120, 150, 199, 222, 231, 280},
+      .eos = {5, 17, 33, 44, 76, 99, 120, 150, 199, 222, 231, 280},
       .stops = {{7}, {9, 3}},
       .sampling = Sampling{.temperature = 1.3, .top_k = 200, .top_p = 0.95, .min_p = 0.01, .seed = 3},
       .rules = {.repetition_penalty = 1.2, .no_repeat = 2, .suppressed = {4}},
@@ -430,7 +430,7 @@ TEST(Generate, OneThatFailsCostsTheOthersNothing) {
   Context ctx, threaded(Threads(3));
   std::size_t failed = 0, late = 0;
   for (const bool drawn : {false, true}) {
-    GenerateConfig config{.max_tokens = 8, .ends = {0}, .log_probabilities = true};
+    GenerateConfig config{.max_tokens = 8, .eos = {0}, .log_probabilities = true};
     if (drawn) config.sampling = Sampling{.temperature = 2, .seed = 3};
     const auto together = generate(ctx, model, prompts, config),
                by_threads = generate(threaded, model, prompts, config);
@@ -475,7 +475,7 @@ TEST(Generate, OneWithoutTokensFailsAlone) {
   EXPECT_EQ(results[0].ending, Ending::length);
   EXPECT_EQ(results[1].ending, Ending::failed);
   EXPECT_EQ(results[1].failure, "[decode] sequence 1, step 2: every token is excluded");
-  EXPECT_EQ(seen, (std::vector<Id>{3, 0})) << "what was held back as the begin of a stop sequence is none";
+  EXPECT_EQ(seen, (std::vector<Id>{3, 0})) << "what was held back as the start of a stop sequence is none";
   const Processor refuses([](const DecodeStep& at, auto) {
     if (at.sequence == 0 && at.generated == 1) throw SequenceError("enough");
   });
@@ -491,9 +491,9 @@ TEST(Generate, WhatTheModelThrowsKeepsTheTextSoFar) {
                            return counting(10).rule({}, text);
                          }};
   Context ctx;
-  const auto results = generate(ctx, model, {{1}, {3, 4}, {8}}, {.max_tokens = 9, .ends = {9}});
+  const auto results = generate(ctx, model, {{1}, {3, 4}, {8}}, {.max_tokens = 9, .eos = {9}});
   EXPECT_EQ(tokens_of(results), (Texts{{2, 3, 4}, {5, 6, 7}, {}}));
-  EXPECT_EQ(results[2].ending, Ending::end_token);
+  EXPECT_EQ(results[2].ending, Ending::eos);
   for (const std::size_t i : {0u, 1u}) {
     EXPECT_EQ(results[i].ending, Ending::failed);
     EXPECT_EQ(results[i].failure, "[toy] position 5 is past the last of 5");
@@ -546,7 +546,7 @@ TEST(Generate, BadSettingsRunNothing) {
   EXPECT_EQ(error({.max_tokens = -1}),
             "[decode] max_tokens -1 is invalid: must be in 0…" + std::to_string(largest_index));
   EXPECT_EQ(error({.max_tokens = 3, .min_tokens = 4}), "[decode] min_tokens 4 is invalid: must be in 0…3");
-  EXPECT_EQ(error({.ends = {-2}}), "[decode] there is no token -2");
+  EXPECT_EQ(error({.eos = {-2}}), "[decode] there is no token -2");
   EXPECT_EQ(error({.stops = {{1}, {}}}), "[generate] an empty stop sequence");
   EXPECT_EQ(error({.prefixes = {{1}}}), "[decode] 1 prefixes for 2 sequences");
   EXPECT_EQ(error({.sampling = Sampling{.temperature = -1}}),
@@ -564,7 +564,7 @@ TEST(Generate, BadSettingsRunNothing) {
   EXPECT_EQ(error({.rules = {.forced = {{-1, 2}}}}),
             "[decode] step -1 is invalid: must be in 0…" + std::to_string(largest_index));
   EXPECT_EQ(error({.chunk = 0}), "[decode] chunk 0 is invalid: must be in 1…" + std::to_string(largest_index));
-  EXPECT_EQ(error({}, {{1}, {}}), "[decode] prompt 1 is empty, and there is no begin token");
+  EXPECT_EQ(error({}, {{1}, {}}), "[decode] prompt 1 is empty, and there is no bos token");
   Tape tape;
   ctx.tape = &tape;
   EXPECT_EQ(error({}), "[generate] decoding is neither recorded nor with dropout");

@@ -50,10 +50,10 @@ TEST(DecodeModels, DecoderTextsHaveTheProbabilitiesOfAFullPass) {
   Context ctx;
   const auto drawn =
       generate(ctx, model, decoding_prompts,
-               {.max_tokens = 30, .ends = {7}, .sampling = Sampling{.seed = 1}, .log_probabilities = true, .chunk = 3});
+               {.max_tokens = 30, .eos = {7}, .sampling = Sampling{.seed = 1}, .log_probabilities = true, .chunk = 3});
   const auto searched =
       beam_search(ctx, model, decoding_prompts,
-                  {.max_tokens = 12, .ends = {7}, .beams = 4, .n_best = 3, .penalty = LengthPenalty::power});
+                  {.max_tokens = 12, .eos = {7}, .beams = 4, .n_best = 3, .penalty = LengthPenalty::power});
   const auto expect_same_bits = [&](std::size_t i, const std::vector<Id>& tokens,
                                     const std::vector<double>& log_probabilities) {
     std::vector<Id> whole = decoding_prompts[i];
@@ -62,7 +62,7 @@ TEST(DecodeModels, DecoderTextsHaveTheProbabilitiesOfAFullPass) {
     EXPECT_EQ(log_probabilities, std::vector<double>(full.end() - static_cast<Index>(tokens.size()), full.end()));
   };
   for (std::size_t i = 0; i < decoding_prompts.size(); ++i) {
-    expect_same_bits(i, with_end(drawn[i].tokens, drawn[i].ending == Ending::end_token, 7), drawn[i].log_probabilities);
+    expect_same_bits(i, with_end(drawn[i].tokens, drawn[i].ending == Ending::eos, 7), drawn[i].log_probabilities);
     EXPECT_EQ(searched[i].size(), 3u);
     for (const Hypothesis& each : searched[i])
       expect_same_bits(i, with_end(each.tokens, each.ended, 7), each.log_probabilities);
@@ -76,18 +76,18 @@ TEST(DecodeModels, EncoderDecoderTextsHaveTheProbabilitiesOfAFullPass) {
   Context ctx;
   const auto drawn =
       generate(ctx, model, source, source_lengths,
-               {.max_tokens = 30, .ends = {7}, .begin = 1, .sampling = Sampling{.seed = 1}, .log_probabilities = true});
+               {.max_tokens = 30, .eos = {7}, .bos = 1, .sampling = Sampling{.seed = 1}, .log_probabilities = true});
   const auto searched = beam_search(
       ctx, model, source, source_lengths,
-      {.max_tokens = 12, .ends = {7}, .begin = 1, .beams = 4, .n_best = 3, .penalty = LengthPenalty::wu, .alpha = 0.6});
+      {.max_tokens = 12, .eos = {7}, .bos = 1, .beams = 4, .n_best = 3, .penalty = LengthPenalty::wu, .alpha = 0.6});
   const auto expect_same_bits = [&](Index i, const std::vector<Id>& tokens,
                                     const std::vector<double>& log_probabilities) {
     const auto alone = source.view().slice(0, i, 1).slice(1, 0, source_lengths(i));
-    EXPECT_EQ(log_probabilities, score(ctx, model, alone, {}, {tokens}, {.begin = 1})[0].log_probabilities);
+    EXPECT_EQ(log_probabilities, score(ctx, model, alone, {}, {tokens}, {.bos = 1})[0].log_probabilities);
   };
   for (Index i = 0; i < 4; ++i) {
     const Generated& text = drawn[static_cast<std::size_t>(i)];
-    expect_same_bits(i, with_end(text.tokens, text.ending == Ending::end_token, 7), text.log_probabilities);
+    expect_same_bits(i, with_end(text.tokens, text.ending == Ending::eos, 7), text.log_probabilities);
     EXPECT_EQ(searched[static_cast<std::size_t>(i)].size(), 3u);
     for (const Hypothesis& each : searched[static_cast<std::size_t>(i)])
       expect_same_bits(i, with_end(each.tokens, each.ended, 7), each.log_probabilities);
@@ -119,9 +119,9 @@ TEST(DecodeModels, EachOfABatchIsItselfAloneOnAnyThreads) {
   const auto source_lengths = lengths({3, 9, 0, 6});
   Context ctx, threaded(Threads(3));
   const GenerateConfig drawing{
-      .max_tokens = 25, .ends = {7, 9}, .begin = 1, .sampling = Sampling{.temperature = 1.5, .top_p = 0.9, .seed = 4}};
+      .max_tokens = 25, .eos = {7, 9}, .bos = 1, .sampling = Sampling{.temperature = 1.5, .top_p = 0.9, .seed = 4}};
   const BeamConfig searching{
-      .max_tokens = 15, .ends = {7, 9}, .begin = 1, .beams = 3, .n_best = 2, .penalty = LengthPenalty::power};
+      .max_tokens = 15, .eos = {7, 9}, .bos = 1, .beams = 3, .n_best = 2, .penalty = LengthPenalty::power};
   const auto drawn = generate(threaded, decoder, decoding_prompts, drawing),
              said = generate(threaded, both, source, source_lengths, drawing);
   const auto searched = beam_search(threaded, decoder, decoding_prompts, searching),
@@ -184,9 +184,9 @@ TEST(DecodeModels, CopyOnceTheyHaveLearntTo) {
   const CopyBatch fresh(24, 1'000'000);
   Context ctx;
   const auto greedy =
-      generate(ctx, trainer.model, fresh.source, fresh.lengths, {.max_tokens = 8, .ends = {2}, .begin = 1});
+      generate(ctx, trainer.model, fresh.source, fresh.lengths, {.max_tokens = 8, .eos = {2}, .bos = 1});
   const auto beams =
-      beam_search(ctx, trainer.model, fresh.source, fresh.lengths, {.max_tokens = 8, .ends = {2}, .begin = 1});
+      beam_search(ctx, trainer.model, fresh.source, fresh.lengths, {.max_tokens = 8, .eos = {2}, .bos = 1});
   for (Index b = 0; b < 24; ++b) {
     EXPECT_EQ(greedy[static_cast<std::size_t>(b)].tokens, fresh.sequence(b)) << b;
     EXPECT_EQ(beams[static_cast<std::size_t>(b)][0].tokens, fresh.sequence(b)) << b;
@@ -198,8 +198,8 @@ TEST(DecodeModels, ASinglePromptIsAListOfOne) {
   const auto decoder = decoding_decoder();
   const auto both = decoding_encoder_decoder();
   Context ctx;
-  const GenerateConfig config{.max_tokens = 6, .begin = 1};
-  const BeamConfig beams{.max_tokens = 6, .begin = 1, .beams = 2};
+  const GenerateConfig config{.max_tokens = 6, .bos = 1};
+  const BeamConfig beams{.max_tokens = 6, .bos = 1, .beams = 2};
   const auto expect_all = [](const auto& got, const auto& want) {
     for (const auto& each : got) {
       ASSERT_EQ(each.size(), 1u);
@@ -217,14 +217,14 @@ TEST(DecodeModels, ASinglePromptIsAListOfOne) {
     };
     expect_all(std::vector{generate(ctx, model, {1, 5, 7}, config), generate(ctx, model, {{1, 5, 7}}, config),
                            generate(ctx, model, prompt, config), generate(ctx, model, {prompt}, config),
-                           generate(ctx, model, {1, 5, 7}, {.max_tokens = 6, .begin = 1})},
+                           generate(ctx, model, {1, 5, 7}, {.max_tokens = 6, .bos = 1})},
                text(prompt));
     expect_all(std::vector{generate(ctx, model, {5}, config), generate(ctx, model, {{5}}, config)}, text(one));
     expect_all(std::vector{generate(ctx, model, {0, 0}, config), generate(ctx, model, {{0, 0}}, config)}, text(zeros));
     expect_all(std::vector{beam_search(ctx, model, {1, 5, 7}, beams), beam_search(ctx, model, {{1, 5, 7}}, beams),
                            beam_search(ctx, model, prompt, beams)},
                best(prompt));
-    expect_all(std::vector{beam_search(ctx, model, {0, 0}, {.max_tokens = 6, .begin = 1, .beams = 2}),
+    expect_all(std::vector{beam_search(ctx, model, {0, 0}, {.max_tokens = 6, .bos = 1, .beams = 2}),
                            beam_search(ctx, model, {{0, 0}}, beams)},
                best(zeros));
     const auto two = generate(ctx, model, {{0, 0}, {5}}, config);
@@ -232,7 +232,7 @@ TEST(DecodeModels, ASinglePromptIsAListOfOne) {
     EXPECT_EQ(two[0].tokens, text(zeros));
     EXPECT_EQ(two[1].tokens, text(one));
     EXPECT_TRUE(generate(ctx, model, {}, config).empty());
-    EXPECT_TRUE(generate(ctx, model, prompt, {.max_tokens = 0, .begin = 1})[0].tokens.empty());
+    EXPECT_TRUE(generate(ctx, model, prompt, {.max_tokens = 0, .bos = 1})[0].tokens.empty());
   };
   expect_of(decoder);
   expect_of(both);
@@ -261,11 +261,11 @@ TEST(DecodeModels, OneThatFailsCostsTheOthersNothing) {
   decoder.embedding.weight(11, 3) = both.embedding.weight(11, 3) = std::nanf("");
   const Sentences prompts{{3}, {1, 4, 11, 5, 9}, {2, 7, 1}, {8, 2, 8, 1, 8}};
   Context ctx, threaded(Threads(3));
-  const BeamConfig searching{.max_tokens = 10, .begin = 1, .beams = 3, .n_best = 2};
+  const BeamConfig searching{.max_tokens = 10, .bos = 1, .beams = 3, .n_best = 2};
   const auto expect_of = [&](const auto& model) {
     bool others = false;
     for (const bool drawn : {false, true}) {
-      GenerateConfig config{.max_tokens = 10, .begin = 1};
+      GenerateConfig config{.max_tokens = 10, .bos = 1};
       if (drawn) config.sampling = Sampling{.seed = 2};
       const auto together = generate(threaded, model, prompts, config);
       for (std::size_t i = 0; i < prompts.size(); ++i) {

@@ -61,7 +61,7 @@ TEST(Score, OfDecoders) {
   Context ctx(Threads(2));
   for (const bool begins : {false, true}) {
     const std::optional<Id> begin = begins ? std::optional<Id>(6) : std::nullopt;
-    const auto scores = score(ctx, model, scored_texts, {.begin = begin});
+    const auto scores = score(ctx, model, scored_texts, {.bos = begin});
     for (std::size_t b = 0; b < scored_texts.size(); ++b) {
       std::vector<Id> whole = scored_texts[b];
       if (begins) whole.insert(whole.begin(), 6);
@@ -73,7 +73,7 @@ TEST(Score, OfDecoders) {
       expect_score(scores[b], want);
     }
     for (const Index rows : {1, 2, 5}) {
-      const auto pieces = score(ctx, model, scored_texts, {.begin = begin, .rows = rows});
+      const auto pieces = score(ctx, model, scored_texts, {.bos = begin, .rows = rows});
       for (std::size_t b = 0; b < scored_texts.size(); ++b)
         EXPECT_EQ(pieces[b].log_probabilities, scores[b].log_probabilities) << rows;
     }
@@ -86,7 +86,7 @@ TEST(Score, OfEncoderDecoders) {
   const auto source = random_ids(Shape{5, 6}, 0, 13, 1);
   const auto source_lengths = lengths({6, 2, 1, 4, 3});
   Context ctx;
-  const auto scores = score(ctx, model, source, source_lengths, scored_texts, {.begin = 6});
+  const auto scores = score(ctx, model, source, source_lengths, scored_texts, {.bos = 6});
   for (std::size_t b = 0; b < scored_texts.size(); ++b) {
     const auto row = static_cast<Index>(b);
     std::vector<Id> whole = scored_texts[b];
@@ -128,13 +128,13 @@ TEST(Score, OfASingleText) {
   EXPECT_EQ(single[0].log_probabilities.size(), 2u);
   EXPECT_EQ(single[0].log_probabilities, list[0].log_probabilities);
   EXPECT_EQ(single[0].log_probabilities, vector[0].log_probabilities);
-  EXPECT_EQ(score(ctx, decoder, {0, 0}, {.begin = 1})[0].log_probabilities,
-            score(ctx, decoder, {{0, 0}}, {.begin = 1})[0].log_probabilities);
+  EXPECT_EQ(score(ctx, decoder, {0, 0}, {.bos = 1})[0].log_probabilities,
+            score(ctx, decoder, {{0, 0}}, {.bos = 1})[0].log_probabilities);
   const auto source = matrix<Id>({{5, 6, 7}});
-  const auto plain = score(ctx, both, source, {}, {{3, 7}}, {.begin = 1})[0].log_probabilities;
-  EXPECT_EQ(score(ctx, both, source, {}, {3, 7}, {.begin = 1})[0].log_probabilities, plain);
-  EXPECT_EQ(score(ctx, both, {5, 6, 7}, {3, 7}, {.begin = 1})[0].log_probabilities, plain);
-  const auto two = score(ctx, both, {{5, 6, 7}, {8}}, {{3, 7}, {9, 9, 9}}, {.begin = 1});
+  const auto plain = score(ctx, both, source, {}, {{3, 7}}, {.bos = 1})[0].log_probabilities;
+  EXPECT_EQ(score(ctx, both, source, {}, {3, 7}, {.bos = 1})[0].log_probabilities, plain);
+  EXPECT_EQ(score(ctx, both, {5, 6, 7}, {3, 7}, {.bos = 1})[0].log_probabilities, plain);
+  const auto two = score(ctx, both, {{5, 6, 7}, {8}}, {{3, 7}, {9, 9, 9}}, {.bos = 1});
   EXPECT_EQ(two[0].log_probabilities, plain);
   EXPECT_EQ(two[1].log_probabilities.size(), 3u);
 }
@@ -154,13 +154,13 @@ TEST(Score, BadInput) {
   EXPECT_EQ(error_of([&] {
               score(ctx, both, Tensor<Id, 2>(Shape{1, 2}), {}, {{1}}, {});
             }),
-            "[score] an encoder–decoder needs a begin token");
+            "[score] an encoder–decoder needs a bos token");
   EXPECT_EQ(error_of([&] {
-              score(ctx, both, Tensor<Id, 2>(Shape{2, 2}), {}, {{1}}, {.begin = 0});
+              score(ctx, both, Tensor<Id, 2>(Shape{2, 2}), {}, {{1}}, {.bos = 0});
             }),
             "[score] 1 targets for 2 sources");
   EXPECT_EQ(error_of([&] {
-              score(ctx, decoder, {{1, 2}}, {.begin = -1});
+              score(ctx, decoder, {{1, 2}}, {.bos = -1});
             }),
             "[score] there is no token -1 to begin with");
   EXPECT_EQ(error_of([&] {

@@ -60,8 +60,8 @@ TEST(Text, BatchesKeepToTheirSize) {
     padded += batch.source.ids.size() + batch.target.ids.size();
     for (Index row = 0; row < batch.target.ids.extent(0); ++row) {
       const Index length = batch.target.lengths[static_cast<std::size_t>(row)];
-      ASSERT_EQ(batch.target.ids(row, 0), Vocabulary::begin);
-      ASSERT_EQ(batch.expected.ids(row, length - 1), Vocabulary::end);
+      ASSERT_EQ(batch.target.ids(row, 0), Vocabulary::bos);
+      ASSERT_EQ(batch.expected.ids(row, length - 1), Vocabulary::eos);
       for (Index j = 1; j < length; ++j) ASSERT_EQ(batch.target.ids(row, j), batch.expected.ids(row, j - 1));
       for (Index j = length; j < batch.target.ids.extent(1); ++j)
         ASSERT_EQ(batch.expected.ids(row, j), Vocabulary::padding);

@@ -45,7 +45,7 @@ using Lines = std::vector<std::string>;
 }  // namespace
 
 TEST(FolderSettings, WhatDecidesTheTextIsCarriedOrListed) {
-  Checkpoint gpt2 = checkpoint_of(small_model<Gpt2<float>>(small_gpt2()), {.begin = 1, .ends = {2}});
+  Checkpoint gpt2 = checkpoint_of(small_model<Gpt2<float>>(small_gpt2()), {.bos = 1, .eos = {2}});
   EXPECT_TRUE(load_stored<Gpt2<float>>(gpt2).facts.warnings.empty());
   const nlohmann::json harmless{{"do_sample", false},
                                 {"num_beams", 1},
@@ -102,7 +102,7 @@ TEST(FolderSettings, WhatDecidesTheTextIsCarriedOrListed) {
                    "generation_config.json: key \"top_k\" is 20"};
   const auto loaded = load_with_generation<Gpt2<float>>(gpt2, generation);
   EXPECT_EQ(loaded.facts.warnings, both);
-  EXPECT_EQ(loaded.facts.ends, (std::vector<Id>{2, 5}));
+  EXPECT_EQ(loaded.facts.eos, (std::vector<Id>{2, 5}));
   EXPECT_EQ(load_with_generation<Gpt2<float>>(gpt2, generation,
                                               {.ignored_keys = {"chat_format", "min_p", "num_beams", "top_k"}})
                 .facts.warnings,
@@ -110,20 +110,20 @@ TEST(FolderSettings, WhatDecidesTheTextIsCarriedOrListed) {
 }
 
 TEST(FolderSettings, ForcedFirstTokenOfBart) {
-  Checkpoint bart = checkpoint_of(small_model<Bart<float>>(small_bart(false)),
-                                  {.begin = 0, .pad = 1, .decoder_begin = 2, .ends = {2}});
+  Checkpoint bart =
+      checkpoint_of(small_model<Bart<float>>(small_bart(false)), {.bos = 0, .pad = 1, .decoder_start = 2, .eos = {2}});
   bart.config["forced_bos_token_id"] = 0;
   const auto loaded = load_with_generation<Bart<float>>(bart, {{"forced_bos_token_id", 0}});
   EXPECT_EQ(loaded.facts.warnings, Lines{"generation_config.json: key \"forced_bos_token_id\" is 0"});
-  EXPECT_EQ(loaded.facts.decoder_begin, 2);
+  EXPECT_EQ(loaded.facts.decoder_start, 2);
 }
 
 TEST(FolderSettings, EndsOfGenerationComeFirst) {
-  Checkpoint llama = checkpoint_of(small_model<Llama<float>>(small_llama()), {.ends = {2}, .max_positions = 16});
-  EXPECT_EQ(load_with_generation<Llama<float>>(llama, {{"eos_token_id", {2, 7, 9}}}).facts.ends,
+  Checkpoint llama = checkpoint_of(small_model<Llama<float>>(small_llama()), {.eos = {2}, .max_positions = 16});
+  EXPECT_EQ(load_with_generation<Llama<float>>(llama, {{"eos_token_id", {2, 7, 9}}}).facts.eos,
             (std::vector<Id>{2, 7, 9}));
   llama.config["eos_token_id"] = {2, 7, 9};
-  EXPECT_EQ(load_with_generation<Llama<float>>(llama, {{"eos_token_id", 2}}).facts.ends, std::vector<Id>{2});
+  EXPECT_EQ(load_with_generation<Llama<float>>(llama, {{"eos_token_id", 2}}).facts.eos, std::vector<Id>{2});
 }
 
 TEST(FolderSettings, KeysThatSayNothing) {

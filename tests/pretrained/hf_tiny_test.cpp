@@ -172,9 +172,9 @@ class TinyReference {
 
 using Texts = std::vector<std::vector<Id>>;
 
-/// The text with the end token that it may have had.
+/// The text with the eos token that it may have had.
 std::vector<Id> with_end_of(std::vector<Id> tokens, bool ended, const PretrainedFacts& facts) {
-  if (ended) tokens.push_back(facts.ends.at(0));
+  if (ended) tokens.push_back(facts.eos.at(0));
   return tokens;
 }
 
@@ -183,8 +183,8 @@ template <class Config>
 Config tiny_setting(const std::string& name, const TinyReference& reference, const PretrainedFacts& facts) {
   Config config;
   config.max_tokens = 20;
-  config.ends = facts.ends;
-  if (reference.json.at("kind") == "seq2seq") config.begin = facts.decoder_begin;
+  config.eos = facts.eos;
+  if (reference.json.at("kind") == "seq2seq") config.bos = facts.decoder_start;
   const bool all = name == "greedy_all_rules";
   if (all || name == "greedy_repetition_1.3") config.rules.repetition_penalty = 1.3;
   if (name.find("no_repeat_2") != std::string::npos) config.rules.no_repeat = 2;
@@ -208,7 +208,7 @@ void expect_generations(const TinyReference& reference, const PretrainedFacts& f
     Texts got;
     if (name.starts_with("greedy")) {
       for (Generated& each : greedy(tiny_setting<GenerateConfig>(name, reference, facts)))
-        got.push_back(with_end_of(std::move(each.tokens), each.ending == Ending::end_token, facts));
+        got.push_back(with_end_of(std::move(each.tokens), each.ending == Ending::eos, facts));
     } else {
       auto config = tiny_setting<BeamConfig>(name, reference, facts);
       config.penalty = LengthPenalty::power;
@@ -250,7 +250,7 @@ Texts greedy_without_cache(const Model& model, Texts prompts, const PretrainedFa
   Texts texts;
   for (std::vector<Id>& text : prompts) {
     std::vector<Id>& made = texts.emplace_back();
-    while (made.size() < 20 && (made.empty() || made.back() != facts.ends.at(0))) {
+    while (made.size() < 20 && (made.empty() || made.back() != facts.eos.at(0))) {
       Context ctx;
       const auto logits = model(ctx, {.ids = {text.data(), Shape{Index{1}, static_cast<Index>(text.size())}}});
       const auto last = logits.flat().row(logits.extent(1) - 1);
@@ -344,7 +344,7 @@ void expect_tiny_texts(const Model& model, const PretrainedFacts& facts, TinyRef
       std::copy(prompt.begin(), prompt.end(), &padded(b, 0));
       counts(b) = static_cast<Index>(prompt.size());
     }
-    EXPECT_EQ(facts.decoder_begin, reference.json.at("decoder_start_token_id").get<Id>());
+    EXPECT_EQ(facts.decoder_start, reference.json.at("decoder_start_token_id").get<Id>());
     expect_generations(
         reference, facts, [&](const GenerateConfig& config) { return generate(ctx, model, padded, counts, config); },
         [&](const BeamConfig& config) { return beam_search(ctx, model, padded, counts, config); });
@@ -359,10 +359,10 @@ void expect_tiny_saved(const Model& model, const PretrainedFacts& facts) {
   const auto again = load_hugging_face<Model>(folder / "x");
   expect_identical_models(again.model, model);
   EXPECT_EQ(detail::numbers_of(again.model), detail::numbers_of(model));
-  EXPECT_EQ(again.facts.begin, facts.begin);
+  EXPECT_EQ(again.facts.bos, facts.bos);
   EXPECT_EQ(again.facts.pad, facts.pad);
-  EXPECT_EQ(again.facts.decoder_begin, facts.decoder_begin);
-  EXPECT_EQ(again.facts.ends, facts.ends);
+  EXPECT_EQ(again.facts.decoder_start, facts.decoder_start);
+  EXPECT_EQ(again.facts.eos, facts.eos);
   EXPECT_EQ(again.facts.max_positions, facts.max_positions);
   EXPECT_TRUE(again.facts.warnings.empty());
 }

@@ -34,9 +34,9 @@ Checkpoint expect_saved(const Model& model, const PretrainedFacts& facts, const 
   const auto loaded = load_hugging_face<Model>(folder / "a/b");
   expect_identical_models(loaded.model, model);
   EXPECT_EQ(detail::numbers_of(loaded.model), detail::numbers_of(model));
-  EXPECT_EQ(loaded.facts.begin, facts.begin);
-  EXPECT_EQ(loaded.facts.ends, facts.ends);
-  EXPECT_EQ(loaded.facts.decoder_begin, facts.decoder_begin);
+  EXPECT_EQ(loaded.facts.bos, facts.bos);
+  EXPECT_EQ(loaded.facts.eos, facts.eos);
+  EXPECT_EQ(loaded.facts.decoder_start, facts.decoder_start);
   const auto any = load_pretrained<float>(folder / "a/b");
   EXPECT_TRUE(std::holds_alternative<Model>(any.model));
 
@@ -75,7 +75,7 @@ TEST(HuggingFace, Gpt2) {
                {"transformer.ln_f", "4"}},
               "in");
   const auto model = small_model<Gpt2<float>>(small_gpt2());
-  Checkpoint checkpoint = expect_saved(model, {.begin = 3, .ends = {3}}, names);
+  Checkpoint checkpoint = expect_saved(model, {.bos = 3, .eos = {3}}, names);
   EXPECT_EQ(checkpoint.config.at("architectures").at(0), "GPT2LMHeadModel");
   EXPECT_EQ(checkpoint.config.at("model_type"), "gpt2");
   // Their matrices are (In, Out), and q, k, v lie side by side.
@@ -152,7 +152,7 @@ TEST(HuggingFace, LlamaAndItsKin) {
     }
     return names;
   };
-  const PretrainedFacts facts{.begin = 1, .pad = 0, .ends = {2, 3}, .max_positions = 16};
+  const PretrainedFacts facts{.bos = 1, .pad = 0, .eos = {2, 3}, .max_positions = 16};
   LanguageModelConfig config = small_llama();
   const auto model = small_model<Llama<float>>(config);
   Checkpoint llama = expect_saved(model, facts, names_of(false, true));
@@ -267,7 +267,7 @@ TEST(HuggingFace, BertAndRoberta) {
   roberta.erase("embeddings.position_embeddings.weight (6, 4)");
   roberta.insert("embeddings.position_embeddings.weight (8, 4)");
   const Checkpoint other =
-      expect_saved(small_model<Roberta<float>>(small_bert()), {.begin = 0, .pad = 1, .ends = {2}}, roberta);
+      expect_saved(small_model<Roberta<float>>(small_bert()), {.bos = 0, .pad = 1, .eos = {2}}, roberta);
   EXPECT_EQ(other.config.at("max_position_embeddings"), 8);
   EXPECT_EQ(other.config.at("pad_token_id"), 1);
 }
@@ -295,7 +295,7 @@ TEST(HuggingFace, T5) {
     if (gated) names.insert("lm_head.weight (40, 8)");
     return names;
   };
-  const PretrainedFacts facts{.pad = 0, .decoder_begin = 0, .ends = {1}};
+  const PretrainedFacts facts{.pad = 0, .decoder_start = 0, .eos = {1}};
   const auto model = small_model<T5<float>>(small_t5(true));
   Checkpoint checkpoint = expect_saved(model, facts, names_of(false));
   EXPECT_EQ(checkpoint.config.at("feed_forward_proj"), "relu");
@@ -332,7 +332,7 @@ TEST(HuggingFace, BartAndMarian) {
     return names;
   };
   const auto bart = small_model<Bart<float>>(small_bart(false));
-  Checkpoint checkpoint = expect_saved(bart, {.begin = 0, .pad = 1, .decoder_begin = 2, .ends = {2}}, names_of(false));
+  Checkpoint checkpoint = expect_saved(bart, {.bos = 0, .pad = 1, .decoder_start = 2, .eos = {2}}, names_of(false));
   EXPECT_EQ(checkpoint.config.at("architectures").at(0), "BartForConditionalGeneration");
   checkpoint.tensors.at("final_logits_bias").values[5] = 0.5f;
   auto files = checkpoint.open();
@@ -341,7 +341,7 @@ TEST(HuggingFace, BartAndMarian) {
 
   const auto marian = small_model<Marian<float>>(small_bart(true));
   Checkpoint other =
-      expect_saved(marian, {.pad = 12, .decoder_begin = 12, .ends = {0}, .max_positions = 6}, names_of(true));
+      expect_saved(marian, {.pad = 12, .decoder_start = 12, .eos = {0}, .max_positions = 6}, names_of(true));
   EXPECT_EQ(other.config.at("scale_embedding"), true);
   EXPECT_EQ(other.config.at("activation_function"), "swish");
   for (const char* stack : {"encoder", "decoder"})
@@ -452,12 +452,12 @@ TEST(HuggingFace, SixteenBits) {
 TEST(HuggingFace, TokensOfGenerationComeFirst) {
   const TemporaryFolder folder;
   save_hugging_face(folder / "x", small_model<Llama<float>>(small_llama()),
-                    {.begin = 1, .pad = 0, .ends = {2}, .max_positions = 16});
+                    {.bos = 1, .pad = 0, .eos = {2}, .max_positions = 16});
   write_file(folder / "x/generation_config.json",
              R"({"eos_token_id": [2, 7], "temperature": 0.6, "pad_token_id": null})");
   const PretrainedFacts facts = load_hugging_face<Llama<float>>(folder / "x").facts;
-  EXPECT_EQ(facts.ends, (std::vector<Id>{2, 7}));
-  EXPECT_EQ(facts.begin, 1);
+  EXPECT_EQ(facts.eos, (std::vector<Id>{2, 7}));
+  EXPECT_EQ(facts.bos, 1);
   EXPECT_EQ(facts.pad, 0);
   EXPECT_EQ(facts.max_positions, 16);
   write_file(folder / "x/generation_config.json", R"({"eos_token_id": "x"})");

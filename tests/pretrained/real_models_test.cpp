@@ -64,8 +64,8 @@ class StoriesTest : public testing::Test {
 TEST_F(StoriesTest, FromLlama2c) {
   const auto loaded = load_llama2c<float>(folder / "stories260K.bin");
   expect_golden(loaded.model);
-  EXPECT_EQ(loaded.facts.begin, 1);
-  EXPECT_EQ(loaded.facts.ends, (std::vector<Id>{1, 2}));
+  EXPECT_EQ(loaded.facts.bos, 1);
+  EXPECT_EQ(loaded.facts.eos, (std::vector<Id>{1, 2}));
   EXPECT_EQ(loaded.facts.max_positions, 512);
   EXPECT_TRUE(std::holds_alternative<Llama<float>>(load_pretrained<float>(folder / "stories260K.bin").model));
 }
@@ -73,8 +73,8 @@ TEST_F(StoriesTest, FromLlama2c) {
 TEST_F(StoriesTest, FromHuggingFace) {
   const auto loaded = load_hugging_face<Llama<float>>(folder / "hf");
   expect_golden(loaded.model);
-  EXPECT_EQ(loaded.facts.begin, 1);
-  EXPECT_EQ(loaded.facts.ends, std::vector<Id>{2});
+  EXPECT_EQ(loaded.facts.bos, 1);
+  EXPECT_EQ(loaded.facts.eos, std::vector<Id>{2});
   EXPECT_EQ(loaded.facts.pad, std::nullopt);
   EXPECT_EQ(loaded.facts.max_positions, 512);
 }

@@ -36,11 +36,11 @@ TEST(SavedFolder, GenerationIsThatOfThisModel) {
   write_file(folder / "x/generation_config.json",
              R"({"eos_token_id": [2], "bos_token_id": 9, "forced_bos_token_id": 3, "temperature": 0.5})");
   const auto model = small_model<Llama<float>>(small_llama());
-  const PretrainedFacts facts{.begin = 1, .ends = {7, 8}, .max_positions = 16};
+  const PretrainedFacts facts{.bos = 1, .eos = {7, 8}, .max_positions = 16};
   save_hugging_face(folder / "x", model, facts);
   const auto loaded = load_hugging_face<Llama<float>>(folder / "x");
-  EXPECT_EQ(loaded.facts.ends, (std::vector<Id>{7, 8}));
-  EXPECT_EQ(loaded.facts.begin, 1);
+  EXPECT_EQ(loaded.facts.eos, (std::vector<Id>{7, 8}));
+  EXPECT_EQ(loaded.facts.bos, 1);
   EXPECT_EQ(loaded.facts.pad, std::nullopt);
   EXPECT_TRUE(loaded.facts.warnings.empty());
   EXPECT_EQ(nlohmann::json::parse(read_file(folder / "x/generation_config.json")),

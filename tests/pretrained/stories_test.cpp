@@ -41,7 +41,7 @@ TEST_F(Stories, GreedyTextIsTheReference) {
     for (const auto* loaded : {&from_file, &from_folder}) {
       std::string text;
       TextStream stream(tokenizer);
-      stream.next(*tokenizer.begin());
+      stream.next(*tokenizer.bos());
       const auto results =
           generate(ctx, loaded->model, {tokenizer.encode("")}, {.max_tokens = 256, .on_token = [&](Index, Id id) {
                                                                   text += stream.next(id);
@@ -49,7 +49,7 @@ TEST_F(Stories, GreedyTextIsTheReference) {
                                                                 }});
       EXPECT_EQ(text + stream.flush() + "\n", reference);
       EXPECT_EQ(tokenizer.decode(results[0].tokens) + "\n", " " + reference)
-          << "without the begin token, a first space stays";
+          << "without the bos token, a first space stays";
     }
   }
 }
@@ -65,8 +65,8 @@ TEST_F(Stories, EachOf32PromptsIsAsAlone) {
     for (std::size_t word = i % 5; word <= i % 5 + i / 5; ++word) text += words[word];
     prompts.push_back(tokenizer.encode(text));
   }
-  GenerateConfig config{.max_tokens = 40, .ends = {1, 2}, .log_probabilities = true, .chunk = 3};
-  BeamConfig beams{.max_tokens = 12, .ends = {1, 2}, .beams = 3, .n_best = 3, .penalty = LengthPenalty::power};
+  GenerateConfig config{.max_tokens = 40, .eos = {1, 2}, .log_probabilities = true, .chunk = 3};
+  BeamConfig beams{.max_tokens = 12, .eos = {1, 2}, .beams = 3, .n_best = 3, .penalty = LengthPenalty::power};
   for (const bool drawn : {false, true}) {
     Context ctx{Threads(2)};
     if (drawn) config.sampling = Sampling{.temperature = 0.9, .top_p = 0.95, .seed = 5};

@@ -188,7 +188,7 @@ TEST_F(BytePairTokenizerTest, ByHand) {
   EXPECT_EQ(tokenizer.size(), 266);
   EXPECT_EQ(tokenizer.find("Ġworld"), 264);
   EXPECT_EQ(tokenizer.find("Ġwor"), std::nullopt);
-  EXPECT_EQ(tokenizer.begin(), std::nullopt);
+  EXPECT_EQ(tokenizer.bos(), std::nullopt);
   EXPECT_EQ(pieces(tokenizer, "hello world"), (Words{"hello", "Ġworld"}));
   EXPECT_EQ(pieces(tokenizer, "hellhe lll world"), (Words{"hell", "he", "Ġ", "ll", "l", "Ġworld"}));
   EXPECT_EQ(pieces(tokenizer, "Hello  wow"),
@@ -220,11 +220,11 @@ TEST_F(BytePairTokenizerTest, RankThenPlace) {  // (a, ba) would come before (b,
 
 TEST_F(BytePairTokenizerTest, ConfigOfVocabularyAndMerges) {
   const auto tokenizer =
-      open(hello_merges, {.begin = "<|end|>", .end = "<|end|>", .special = {"<|end|>"}, .prefix_space = true},
+      open(hello_merges, {.bos_piece = "<|end|>", .eos_piece = "<|end|>", .special = {"<|end|>"}, .prefix_space = true},
            {"<|end|>", "<|e"});
   EXPECT_EQ(tokenizer.size(), 268);
-  EXPECT_EQ(tokenizer.begin(), 266);
-  EXPECT_EQ(tokenizer.end(), 266);
+  EXPECT_EQ(tokenizer.bos(), 266);
+  EXPECT_EQ(tokenizer.eos(), 266);
   EXPECT_EQ(pieces(tokenizer, "world<|end|>world world<|e"),
             (Words{"Ġworld", "<|end|>", "Ġworld", "Ġworld", "<", "|", "e"}));
   EXPECT_EQ(pieces(tokenizer, " world"), (Words{"Ġworld"}));
@@ -232,8 +232,8 @@ TEST_F(BytePairTokenizerTest, ConfigOfVocabularyAndMerges) {
   EXPECT_EQ(tokenizer.decode(std::vector<Id>{264, 266, 264, 267}), " world world<|e");
   expect_contains(error_of([&] { open(hello_merges, {.special = {"<|no|>"}}); }),
                   "vocab.json: the special piece \"<|no|>\" is not in the vocabulary");
-  expect_contains(error_of([&] { open(hello_merges, {.end = "<|no|>"}); }),
-                  "the end piece \"<|no|>\" is not in the vocabulary");
+  expect_contains(error_of([&] { open(hello_merges, {.eos_piece = "<|no|>"}); }),
+                  "the eos piece \"<|no|>\" is not in the vocabulary");
   expect_contains(error_of([&] { open(hello_merges, {.special = {""}}); }), "a special piece is empty");
 }
 
@@ -311,8 +311,8 @@ TEST_F(BytePairTokenizerTest, TokenizerJson) {
     }
     const auto tokenizer = open_json(json);
     EXPECT_EQ(tokenizer.encode("hello world  hello"), (std::vector<Id>{259, 264, ' ', ' ', 259}));
-    EXPECT_EQ(tokenizer.begin(), std::nullopt);
-    EXPECT_EQ(tokenizer.end(), std::nullopt);
+    EXPECT_EQ(tokenizer.bos(), std::nullopt);
+    EXPECT_EQ(tokenizer.eos(), std::nullopt);
   }
   auto json = tokenizer_json(hello_merges);
   json["pre_tokenizer"]["add_prefix_space"] = true;
@@ -449,8 +449,8 @@ TEST_F(BytePairTokenizerTest, MarksAroundTheText) {
   const auto roberta = open_json(json);
   EXPECT_EQ(roberta.encode("hello"), (std::vector<Id>{266, 259, 267}));
   EXPECT_EQ(roberta.encode(""), (std::vector<Id>{266, 267}));
-  EXPECT_EQ(roberta.begin(), 266);
-  EXPECT_EQ(roberta.end(), 267);
+  EXPECT_EQ(roberta.bos(), 266);
+  EXPECT_EQ(roberta.eos(), 267);
   EXPECT_EQ(roberta.decode(std::vector<Id>{266, 259, 267}), "hello");
 
   const nlohmann::json begin{{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}},
@@ -462,11 +462,11 @@ TEST_F(BytePairTokenizerTest, MarksAroundTheText) {
   json["post_processor"] = {
       {"type", "Sequence"},
       {"processors", {{{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", false}}, marks}}};
-  const auto llama = open_json(json, {.end = "</s>"});
+  const auto llama = open_json(json, {.eos_piece = "</s>"});
   EXPECT_EQ(llama.encode("hello<s>"), (std::vector<Id>{266, 259, 266}));
-  EXPECT_EQ(llama.begin(), 266);
-  EXPECT_EQ(llama.end(), 267);
-  EXPECT_EQ(open_json(json).end(), std::nullopt);
+  EXPECT_EQ(llama.bos(), 266);
+  EXPECT_EQ(llama.eos(), 267);
+  EXPECT_EQ(open_json(json).eos(), std::nullopt);
 }
 
 }  // namespace

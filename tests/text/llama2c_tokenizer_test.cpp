@@ -88,8 +88,8 @@ TEST_F(Llama2cTokenizerTest, ByHand) {
                                               {"aa", -2}}));
   enum : Id { space = 259, a, b, c, ab, bc, abc, space_a, e_acute, never, aa };
   EXPECT_EQ(tokenizer.size(), 270);
-  EXPECT_EQ(tokenizer.begin(), 1);
-  EXPECT_EQ(tokenizer.end(), 2);
+  EXPECT_EQ(tokenizer.bos(), 1);
+  EXPECT_EQ(tokenizer.eos(), 2);
   EXPECT_EQ(tokenizer.find("abc"), abc);
   EXPECT_EQ(tokenizer.find("abd"), std::nullopt);
   using Ids = std::vector<Id>;

@@ -42,11 +42,11 @@ TEST_F(LoadTokenizerTest, BytePairs) {
   for (const char* const name : {"", "vocab.json"}) {
     const auto tokenizer = load_tokenizer(folder / name);
     EXPECT_EQ(tokenizer->encode("ab"), (std::vector<Id>{256}));
-    EXPECT_EQ(tokenizer->end(), std::nullopt);
+    EXPECT_EQ(tokenizer->eos(), std::nullopt);
   }
   replace_file(folder / "tokenizer_config.json", R"({"bos_token":null,"eos_token":{"content":"<|end|>"},"more":1})");
-  EXPECT_EQ(load_tokenizer(folder / "")->begin(), std::nullopt);
-  EXPECT_EQ(load_tokenizer(folder / "")->end(), 257);
+  EXPECT_EQ(load_tokenizer(folder / "")->bos(), std::nullopt);
+  EXPECT_EQ(load_tokenizer(folder / "")->eos(), 257);
 
   auto json = tokenizer_json({{"a", "b"}, {"ab", "c"}});
   json["added_tokens"] = nlohmann::json::array({added_token(258, "<|end|>", true)});
@@ -55,11 +55,11 @@ TEST_F(LoadTokenizerTest, BytePairs) {
   for (const char* const name : {"", "tokenizer.json"}) {
     const auto tokenizer = load_tokenizer(folder / name);
     EXPECT_EQ(tokenizer->encode("abc<|end|>"), (std::vector<Id>{257, 258}));
-    EXPECT_EQ(tokenizer->end(), 258);
+    EXPECT_EQ(tokenizer->eos(), 258);
   }
   replace_file(folder / "tokenizer_config.json", R"({"eos_token":"</s>"})");
   expect_contains(error_of([&] { load_tokenizer(folder / ""); }),
-                  "tokenizer.json: the end piece \"</s>\" is not in the vocabulary");
+                  "tokenizer.json: the eos piece \"</s>\" is not in the vocabulary");
   replace_file(folder / "tokenizer_config.json", R"({"eos_token":7})");
   expect_contains(error_of([&] { load_tokenizer(folder / ""); }),
                   "tokenizer_config.json: eos_token.content is null: it must be a string");
@@ -96,7 +96,7 @@ class VocabularyAndMergesTest : public LoadTokenizerTest {
 TEST_F(VocabularyAndMergesTest, WithoutOtherFilesEverythingIsLetters) {
   const auto tokenizer = load({});
   EXPECT_EQ(tokenizer->encode("ab<|endoftext|>").size(), 14u);
-  EXPECT_EQ(tokenizer->end(), std::nullopt);
+  EXPECT_EQ(tokenizer->eos(), std::nullopt);
 }
 
 TEST_F(VocabularyAndMergesTest, AddedPiecesOfEachFile) {
@@ -130,7 +130,7 @@ TEST_F(VocabularyAndMergesTest, AddedPiecesOfEachFile) {
     SCOPED_TRACE(files.begin()->second);
     const auto tokenizer = load(all);
     EXPECT_EQ(tokenizer->size(), 260);
-    EXPECT_EQ(tokenizer->end(), 257);
+    EXPECT_EQ(tokenizer->eos(), 257);
     EXPECT_EQ(tokenizer->encode("ab<|endoftext|> x"), (Ids{256, 257, ' ', 'x'}));
     EXPECT_EQ(tokenizer->encode("<|im_start|>u"), (Ids{258, 'u'}));
     EXPECT_EQ(tokenizer->encode("<t> <t>"), (Ids{259, ' ', 259}));
@@ -141,7 +141,7 @@ TEST_F(VocabularyAndMergesTest, AddedPiecesOfEachFile) {
   EXPECT_EQ(known->size(), 258);
   EXPECT_EQ(known->encode("ab<|endoftext|> x"), (Ids{256, 257, ' ', 'x'}));
   EXPECT_EQ(known->encode("<t> <t>"), bytes("<t> <t>"));
-  EXPECT_EQ(load({{"config.json", gpt2}, {"tokenizer_config.json", R"({"eos_token":null})"}})->end(), std::nullopt);
+  EXPECT_EQ(load({{"config.json", gpt2}, {"tokenizer_config.json", R"({"eos_token":null})"}})->eos(), std::nullopt);
 
   const auto refusal = [&](const std::string& name, const std::string& text) {
     return error_of([&] { load({{name, text}}); });
@@ -164,7 +164,7 @@ TEST_F(VocabularyAndMergesTest, AddedPiecesOfEachFile) {
   expect_contains(refusal("special_tokens_map.json", R"({"pad_token":{"content":"x","single_word":true}})"),
                   "words around it");
   expect_contains(refusal("tokenizer_config.json", R"({"bos_token":"<s>"})"),
-                  "the begin piece \"<s>\" is not in the vocabulary");
+                  "the bos piece \"<s>\" is not in the vocabulary");
 }
 
 TEST_F(VocabularyAndMergesTest, MarksAroundATextAsTheFilesSay) {
@@ -281,8 +281,8 @@ TEST_F(LoadSentencePieceTest, MarksOfTokenizerConfig) {
     const auto tokenizer = load_tokenizer(folder / name);
     EXPECT_EQ(tokenizer->encode("a b"), (Ids{1, 259, 260}));
     EXPECT_EQ(expect_streams(*tokenizer, {1, 259, 260}), "a b");
-    EXPECT_EQ(tokenizer->begin(), 1);
-    EXPECT_EQ(tokenizer->end(), 2);
+    EXPECT_EQ(tokenizer->bos(), 1);
+    EXPECT_EQ(tokenizer->eos(), 2);
     config(R"({"add_bos_token":true,"add_eos_token":true,"bos_token":"</s>","eos_token":{"content":"<s>"}})");
     EXPECT_EQ(load_tokenizer(folder / name)->encode("a b"), (Ids{2, 259, 260, 1}));
     config(R"({"add_bos_token":false})");
@@ -290,7 +290,7 @@ TEST_F(LoadSentencePieceTest, MarksOfTokenizerConfig) {
   }
   config(R"({"bos_token":"<begin>"})");
   expect_contains(error_of([&] { load_tokenizer(folder / ""); }),
-                  "tokenizer.model: the begin piece \"<begin>\" is not in the vocabulary");
+                  "tokenizer.model: the bos piece \"<begin>\" is not in the vocabulary");
 }
 
 TEST_F(LoadSentencePieceTest, TheModelOfAFolderWhoseTokenizerJsonIsNotUnderstood) {
@@ -327,7 +327,7 @@ TEST_F(LoadSentencePieceTest, MarksWithinATextAsInTransformers) {  // 5.12.1's L
   replace_file(folder / "added_tokens.json", R"({"<|im_end|>":264})");
   config(R"({"eos_token":"<|im_end|>"})");
   const auto chat = load_tokenizer(folder / "");
-  EXPECT_EQ(chat->end(), 264);
+  EXPECT_EQ(chat->eos(), 264);
   EXPECT_EQ(chat->encode("a<|im_end|>"), (Ids{259, 264}));
   EXPECT_EQ(expect_streams(*chat, {259, 264, 300, 260}), "a b");
 }
@@ -380,7 +380,7 @@ TEST_F(LoadSentencePieceTest, MarianNumbersItsPiecesItself) {
   EXPECT_EQ(tokenizer->encode("Hola mi amor"), (Ids{7, 2, 3, 0}));
   EXPECT_EQ(tokenizer->encode(">>fr<< Hola no"), (Ids{5, 7, 1, 0}));
   EXPECT_EQ(tokenizer->encode(""), (Ids{0}));
-  EXPECT_EQ(tokenizer->end(), 0);
+  EXPECT_EQ(tokenizer->eos(), 0);
   EXPECT_EQ(tokenizer->size(), 8);
   EXPECT_EQ(expect_streams(*tokenizer, {4, 6, 3, 99, 0}), "my amor");
   replace_file(folder / "vocab.json", R"({"</s>":0,"▁mi":0})");

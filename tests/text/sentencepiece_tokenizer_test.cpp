@@ -107,8 +107,8 @@ TEST_F(SentencePieceTokenizerTest, IsTheLibrary) {
     SCOPED_TRACE(kind);
     const SentencePieceTokenizer tokenizer = open(kind);
     EXPECT_EQ(tokenizer.size(), library.GetPieceSize());
-    EXPECT_EQ(tokenizer.begin().value_or(-1), library.bos_id());
-    EXPECT_EQ(tokenizer.end().value_or(-1), library.eos_id());
+    EXPECT_EQ(tokenizer.bos().value_or(-1), library.bos_id());
+    EXPECT_EQ(tokenizer.eos().value_or(-1), library.eos_id());
     auto all = texts;
     for (int i = 0; i < 300; ++i) all.push_back(random_text(random, parts, 12));
     for (const std::string& text : all) {
@@ -158,7 +158,7 @@ TEST_F(SentencePieceTokenizerTest, AddedPieces) {
                                       {.text = "<m>", .special = true, .strips_left = true, .strips_right = true},
                                       {.text = "<n>", .normalized = true},
                                       {.text = "<n>x", .id = size + 7}};
-  const auto all = open("llama", {.begin_piece = "<m>", .end_piece = "</s>", .added = added});
+  const auto all = open("llama", {.bos_piece = "<m>", .eos_piece = "</s>", .added = added});
   const auto once = open("llama", {.added = added, .find_marks = true, .prefix_once = true});
   const auto joined = [](std::vector<std::vector<Id>> parts) {
     std::vector<Id> ids;
@@ -166,7 +166,7 @@ TEST_F(SentencePieceTokenizerTest, AddedPieces) {
     return ids;
   };
   EXPECT_EQ(all.size(), size + 8);
-  EXPECT_EQ(all.begin(), size + 1);
+  EXPECT_EQ(all.bos(), size + 1);
   EXPECT_EQ(all.find("<x>"), size);
   EXPECT_EQ(all.find("<n>"), size + 2);
   const std::vector<Id> the = plain.encode("the"), cat = plain.encode("cat"), mark = plain.encode("<s>");
@@ -196,8 +196,8 @@ TEST_F(SentencePieceTokenizerTest, AddedPieces) {
   expect_contains(error_of([&] { open("llama", {.added = {{.text = ""}}}); }), "an added piece is empty");
   expect_contains(error_of([&] { open("llama", {.added = {{.text = "x y", .id = -1}}}); }),
                   "the piece \"x y\" has the id -1");
-  expect_contains(error_of([&] { open("llama", {.end_piece = "<end>"}); }),
-                  "the end piece \"<end>\" is not in the vocabulary");
+  expect_contains(error_of([&] { open("llama", {.eos_piece = "<end>"}); }),
+                  "the eos piece \"<end>\" is not in the vocabulary");
 }
 
 TEST_F(SentencePieceTokenizerTest, TextsComeBack) {
@@ -218,20 +218,19 @@ TEST_F(SentencePieceTokenizerTest, TextsComeBack) {
 }
 
 TEST_F(SentencePieceTokenizerTest, Marks) {
-  const SentencePieceTokenizer plain = open("llama"), marked = open("llama", {.begin = true, .end = true});
+  const SentencePieceTokenizer plain = open("llama"), marked = open("llama", {.add_bos = true, .add_eos = true});
   std::vector<Id> ids = plain.encode("the cat");
-  ids.insert(ids.begin(), *plain.begin());
-  ids.push_back(*plain.end());
+  ids.insert(ids.begin(), *plain.bos());
+  ids.push_back(*plain.eos());
   EXPECT_EQ(marked.encode("the cat"), ids);
   EXPECT_EQ(expect_streams(marked, ids), "the cat");
-  EXPECT_EQ(plain.find("<s>"), plain.begin());
+  EXPECT_EQ(plain.find("<s>"), plain.bos());
   EXPECT_EQ(plain.find("no such piece"), std::nullopt);
   EXPECT_EQ(plain.piece(*plain.find("▁the")), "the");
-  EXPECT_EQ(plain.piece(*plain.find("▁the"), *plain.begin()), "the");
+  EXPECT_EQ(plain.piece(*plain.find("▁the"), *plain.bos()), "the");
   EXPECT_EQ(plain.piece(*plain.find("▁the"), *plain.find("▁the")), " the");
-  expect_contains(error_of([&] { open("bare", {.begin = true}); }),
-                  path.string() + ": the model has no piece that marks the begin");
-  expect_contains(error_of([&] { open("bare", {.end = true}); }), "the model has no piece that marks the end");
+  expect_contains(error_of([&] { open("bare", {.add_bos = true}); }), path.string() + ": the model has no bos piece");
+  expect_contains(error_of([&] { open("bare", {.add_eos = true}); }), "the model has no eos piece");
 }
 
 TEST_F(SentencePieceTokenizerTest, BrokenFilesAndIds) {

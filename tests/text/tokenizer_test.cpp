@@ -25,8 +25,8 @@ class BytesTokenizer : public Tokenizer {
     return ids;
   }
   Id size() const override { return 257; }
-  std::optional<Id> begin() const override { return {}; }
-  std::optional<Id> end() const override { return {}; }
+  std::optional<Id> bos() const override { return {}; }
+  std::optional<Id> eos() const override { return {}; }
   std::optional<Id> find(std::string_view) const override { return {}; }
   void append(Id id, int& state, std::string& bytes) const override {
     if (id == 256) bytes += state == 0 ? "!" : "é!";

@@ -27,19 +27,19 @@ enum class LengthPenalty {
   power,  ///< length^α: with α = 1 the mean
 };
 
-/// Of so many generated tokens, the end token included, whether a text has ended or was cut; the prompt does not count.
+/// Of so many generated tokens, the eos token included, whether a text has ended or was cut; the prompt does not count.
 inline double length_penalty(LengthPenalty rule, double alpha, Index length) {
   const auto n = static_cast<double>(length);
   return rule == LengthPenalty::none ? 1 : std::pow(rule == LengthPenalty::wu ? (5 + n) / 6 : n, alpha);
 }
 
 struct BeamConfig {
-  Index max_tokens = 100;     ///< at most so many per text, an end token included
-  Index min_tokens = 0;       ///< at least so many before an end
-  std::vector<Id> ends{};     ///< any of them ends a text
-  std::optional<Id> begin{};  ///< comes before every prompt; encoder–decoders need it
-  Index beams = 4;            ///< K
-  Index n_best = 1;           ///< how many texts are kept of each sentence, at most K
+  Index max_tokens = 100;   ///< at most so many per text, an eos token included
+  Index min_tokens = 0;     ///< at least so many before eos
+  std::vector<Id> eos{};    ///< any of them ends a text
+  std::optional<Id> bos{};  ///< comes before every prompt; encoder–decoders need it
+  Index beams = 4;          ///< K
+  Index n_best = 1;         ///< how many texts are kept of each sentence, at most K
   LengthPenalty penalty = LengthPenalty::none;
   double alpha = 1;
   std::vector<std::vector<Id>> prefixes{};  ///< what each text is made to begin with; counts as generated
@@ -52,11 +52,11 @@ struct BeamConfig {
 };
 
 struct Hypothesis {
-  std::vector<Id> tokens;                 ///< without prompt and end token
-  std::vector<double> log_probabilities;  ///< of the tokens, and of the end token if there was one; after the rules
+  std::vector<Id> tokens;                 ///< without prompt and eos token
+  std::vector<double> log_probabilities;  ///< of the tokens, and of the eos token if there was one; after the rules
   double score = 0;                       ///< their sum
   double normalized = 0;                  ///< divided by the length penalty
-  bool ended = false;                     ///< by an end token, not by length
+  bool ended = false;                     ///< by an eos token, not by length
   std::string failure{};  ///< why it could not go on, if so: then it is normalized to −∞, and the last of its sentence
 };
 
@@ -143,7 +143,7 @@ class Ranker {
 };
 
 inline RuleScope scope_of(const BeamConfig& config) {
-  return {config.rules, config.ends, config.begin, config.min_tokens, config.max_tokens, config.prefixes};
+  return {config.rules, config.eos, config.bos, config.min_tokens, config.max_tokens, config.prefixes};
 }
 
 /// What can be known before the model has run.
@@ -177,7 +177,7 @@ class Sentence {
     for (const Candidate& each : pool) {
       const Beam& beam = beams_before[static_cast<std::size_t>(each.beam)];
       const bool among_best = ranked++ < config_.beams;
-      if (std::find(config_.ends.begin(), config_.ends.end(), each.token) != config_.ends.end()) {
+      if (std::find(config_.eos.begin(), config_.eos.end(), each.token) != config_.eos.end()) {
         if (among_best) keep(beam, each, true);
       } else if (others < config_.beams) {
         ++others;
@@ -274,7 +274,7 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
   std::vector<std::string> failures;  // of each beam
   // So many of each beam are enough for the best K of all, and for K that go on even if the ends are before them. A
   // single beam is greedy decoding: it has no second best to go on with after its end.
-  const Index wanted = config.beams == 1 ? 1 : config.beams + static_cast<Index>(config.ends.size());
+  const Index wanted = config.beams == 1 ? 1 : config.beams + static_cast<Index>(config.eos.size());
 
   for (Index step = 0; !live.empty(); ++step) {  // every beam has generated so many tokens
     const auto memory = ctx.scratch();
@@ -346,8 +346,8 @@ std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& mode
                                                  ConstView<Index, 1> lengths, const BeamConfig& config = {}) {
   const auto sentences = static_cast<std::size_t>(source.extent(0));
   detail::validate(ctx, config, sentences);
-  ensure(config.begin.has_value(), "beam_search", "an encoder–decoder needs a begin token");
-  const auto texts = detail::texts_of(std::vector<std::vector<Id>>(sentences), config.begin, config.max_tokens);
+  ensure(config.bos.has_value(), "beam_search", "an encoder–decoder needs a bos token");
+  const auto texts = detail::texts_of(std::vector<std::vector<Id>>(sentences), config.bos, config.max_tokens);
   if (sentences == 0 || config.max_tokens == 0)
     return std::vector<std::vector<Hypothesis>>(sentences, std::vector<Hypothesis>(1));
   detail::check_room(model, texts, config.max_tokens);
@@ -361,7 +361,7 @@ std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& mode
 ///
 /// As in transformers, a hypothesis is worth the sum of its tokens' log-probabilities, a softmax of the logits which
 /// the rules change then, and which is not made to sum to 1 again (there: unless renormalize_logits); with
-/// LengthPenalty::power it is divided by length^α, where the end token counts and the prompt does not. Forced tokens
+/// LengthPenalty::power it is divided by length^α, where the eos token counts and the prompt does not. Forced tokens
 /// cost nothing, see forced_cost: {0, id} is forced_bos_token_id, {max_tokens − 1, id} forced_eos_token_id. With
 /// stop_early the results are those of early_stopping = "never", which the heuristic of early_stopping = false may
 /// miss. min_tokens is min_new_tokens; rules.suppressed are suppress_tokens, and bad_words_ids of one token each.
@@ -375,7 +375,7 @@ std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& mode
                                                  const BeamConfig& config = {}) {
   if constexpr (detail::decodes_only<Model>) {
     detail::validate(ctx, config, prompts.ids.size());
-    const auto texts = detail::texts_of(prompts.ids, config.begin, config.max_tokens);
+    const auto texts = detail::texts_of(prompts.ids, config.bos, config.max_tokens);
     if (texts.empty() || config.max_tokens == 0)
       return std::vector<std::vector<Hypothesis>>(texts.size(), std::vector<Hypothesis>(1));
     detail::check_room(model, texts, config.max_tokens);

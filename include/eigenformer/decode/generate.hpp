@@ -22,10 +22,10 @@
 namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct GenerateConfig {
-  Index max_tokens = 100;  ///< at most so many per sequence, an end token included; learned positions must reach so far
-  Index min_tokens = 0;    ///< at least so many before an end
-  std::vector<Id> ends{};  ///< any of them ends a sequence
-  std::optional<Id> begin{};                ///< comes before every prompt; encoder–decoders need it
+  Index max_tokens = 100;  ///< at most so many per sequence, an eos token included; learned positions must reach so far
+  Index min_tokens = 0;    ///< at least so many before eos
+  std::vector<Id> eos{};   ///< any of them ends a sequence
+  std::optional<Id> bos{};                  ///< comes before every prompt; encoder–decoders need it
   std::vector<std::vector<Id>> stops{};     ///< sequences of tokens that end a sequence
   std::vector<std::vector<Id>> prefixes{};  ///< what each sequence is made to begin with; counts as generated
   std::optional<Sampling> sampling{};       ///< none: the most probable token, of equals the lowest id
@@ -38,11 +38,11 @@ struct GenerateConfig {
 };
 
 /// Why a sequence ended.
-enum class Ending { length, end_token, stop_sequence, callback, failed };
+enum class Ending { length, eos, stop_sequence, callback, failed };
 
 struct Generated {
-  std::vector<Id> tokens;                 ///< without prompt, end token and stop sequence
-  std::vector<double> log_probabilities;  ///< of the tokens, and of the end token if there was one; under the model as
+  std::vector<Id> tokens;                 ///< without prompt, eos token and stop sequence
+  std::vector<double> log_probabilities;  ///< of the tokens, and of the eos token if there was one; under the model as
                                           ///< it is, before rules and filters
   Ending ending = Ending::length;
   std::string failure{};  ///< why it failed, if it did; the tokens are those before
@@ -63,8 +63,8 @@ class Collector {
   /// Whether the sequence goes on.
   bool add(const Choice& choice) {
     if (config_.log_probabilities) result_.log_probabilities.push_back(choice.log_probability);
-    if (std::find(config_.ends.begin(), config_.ends.end(), choice.token) != config_.ends.end())
-      return finish(Ending::end_token);
+    if (std::find(config_.eos.begin(), config_.eos.end(), choice.token) != config_.eos.end())
+      return finish(Ending::eos);
     auto& tokens = result_.tokens;
     tokens.push_back(choice.token);
     std::size_t stop = 0, held = 0;  // the longest end of the tokens that is a stop sequence, or may become one
@@ -118,7 +118,7 @@ class Collector {
 };
 
 inline RuleScope scope_of(const GenerateConfig& config) {
-  return {config.rules,      config.ends,     config.begin,         config.min_tokens,
+  return {config.rules,      config.eos,      config.bos,           config.min_tokens,
           config.max_tokens, config.prefixes, config.first_sequence};
 }
 
@@ -202,8 +202,8 @@ std::vector<Generated> generate(Context& ctx, const Model& model, ConstView<Id, 
                                 const GenerateConfig& config = {}) {
   const auto sequences = static_cast<std::size_t>(source.extent(0));
   detail::validate(ctx, config, sequences);
-  ensure(config.begin.has_value(), "generate", "an encoder–decoder needs a begin token");
-  auto texts = detail::texts_of(std::vector<std::vector<Id>>(sequences), config.begin, config.max_tokens);
+  ensure(config.bos.has_value(), "generate", "an encoder–decoder needs a bos token");
+  auto texts = detail::texts_of(std::vector<std::vector<Id>>(sequences), config.bos, config.max_tokens);
   if (sequences == 0 || config.max_tokens == 0) return std::vector<Generated>(sequences);
   detail::check_room(model, texts, config.max_tokens);
   const auto memory = ctx.scratch();
@@ -223,7 +223,7 @@ std::vector<Generated> generate(Context& ctx, const Model& model, const Sequence
                                 const GenerateConfig& config = {}) {
   if constexpr (detail::decodes_only<Model>) {
     detail::validate(ctx, config, prompts.ids.size());
-    auto texts = detail::texts_of(prompts.ids, config.begin, config.max_tokens);
+    auto texts = detail::texts_of(prompts.ids, config.bos, config.max_tokens);
     if (texts.empty() || config.max_tokens == 0) return std::vector<Generated>(texts.size());
     detail::check_room(model, texts, config.max_tokens);
     return detail::generate_from(ctx, model, model.start(static_cast<Index>(prompts.ids.size())), std::move(texts),

@@ -236,12 +236,12 @@ struct Suppress {
 /// Excludes the tokens that end a text until so many are generated.
 struct MinLength {
   Index tokens = 0;
-  std::vector<Id> ends{};
+  std::vector<Id> eos{};
 
   template <class T>
   void operator()(const DecodeStep& at, std::span<T> logits) const {
     if (at.generated >= tokens) return;
-    for (const Id end : ends) detail::exclude(logits, end);
+    for (const Id id : eos) detail::exclude(logits, id);
   }
 };
 

@@ -63,14 +63,14 @@ class Reader {
 /// So many tokens a text are provided for at once; beyond, memory grows as it is needed.
 inline constexpr Index expected_tokens = 1024;
 
-/// `begin`, if there is one, and the prompt, for each.
-inline std::vector<std::vector<Id>> texts_of(const std::vector<std::vector<Id>>& prompts,
-                                             const std::optional<Id>& begin, Index max_tokens) {
+/// `bos`, if there is one, and the prompt, for each.
+inline std::vector<std::vector<Id>> texts_of(const std::vector<std::vector<Id>>& prompts, const std::optional<Id>& bos,
+                                             Index max_tokens) {
   std::vector<std::vector<Id>> texts(prompts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    ensure(begin || !prompts[i].empty(), "decode", "prompt ", i, " is empty, and there is no begin token");
+    ensure(bos || !prompts[i].empty(), "decode", "prompt ", i, " is empty, and there is no bos token");
     texts[i].reserve(prompts[i].size() + 1 + static_cast<std::size_t>((std::min)(max_tokens, expected_tokens)));
-    if (begin) texts[i].push_back(*begin);
+    if (bos) texts[i].push_back(*bos);
     texts[i].insert(texts[i].end(), prompts[i].begin(), prompts[i].end());
   }
   return texts;

@@ -28,15 +28,15 @@ namespace detail {
 /// What the rules are about, next to themselves.
 struct RuleScope {
   const TokenRules& rules;
-  const std::vector<Id>& ends;
-  std::optional<Id> begin;
+  const std::vector<Id>& eos;
+  std::optional<Id> bos;
   Index min_tokens, max_tokens;
   const std::vector<std::vector<Id>>& prefixes;  // none, or one for each sequence
   Index first_sequence = 0;                      // the number of the first
 
   /// What can be known before the model has run.
   void validate(std::size_t sequences) const {
-    ensure(!begin || *begin >= 0, "decode", "there is no token ", begin.value_or(0));
+    ensure(!bos || *bos >= 0, "decode", "there is no token ", bos.value_or(0));
     require_range("decode", "max_tokens", max_tokens, 0, largest_index);
     require_range("decode", "min_tokens", min_tokens, 0, max_tokens);
     ensure(prefixes.empty() || prefixes.size() == sequences, "decode", prefixes.size(), " prefixes for ", sequences,
@@ -55,7 +55,7 @@ struct RuleScope {
 
  private:
   void for_ids(auto&& f) const {
-    for (const Id id : ends) f(id);
+    for (const Id id : eos) f(id);
     for (const Id id : rules.suppressed) f(id);
     for (const Forced::Token& token : rules.forced) f(token.token);
     for (const auto& prefix : prefixes)
@@ -69,11 +69,10 @@ class RuleSet {
   explicit RuleSet(const RuleScope& scope)
       : scope_(scope), own_(scope.rules.processors), forced_{scope.rules.forced},
         penalty_(scope.rules.repetition_penalty),
-        no_repeat_(scope.rules.no_repeat), suppress_{scope.rules.suppressed}, min_length_{scope.min_tokens,
-                                                                                          scope.ends} {
+        no_repeat_(scope.rules.no_repeat), suppress_{scope.rules.suppressed}, min_length_{scope.min_tokens, scope.eos} {
     const TokenRules& rules = scope.rules;
     needed_ = !own_.empty() || rules.repetition_penalty != 1 || rules.no_repeat != 0 || !rules.suppressed.empty() ||
-              (scope.min_tokens > 0 && !scope.ends.empty());
+              (scope.min_tokens > 0 && !scope.eos.empty());
   }
 
   /// The token of this step, if it is given. Then nothing else applies.

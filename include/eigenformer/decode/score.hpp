@@ -20,13 +20,13 @@
 namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct ScoreConfig {
-  std::optional<Id> begin{};  ///< comes before every text; encoder–decoders need it
-  Index rows = 128;           ///< tokens whose logits (rows, V) are held at a time
+  std::optional<Id> bos{};  ///< comes before every text; encoder–decoders need it
+  Index rows = 128;         ///< tokens whose logits (rows, V) are held at a time
 };
 
 struct Score {
   std::vector<double>
-      log_probabilities;  ///< of each token given those before it; without a begin token the first has none
+      log_probabilities;  ///< of each token given those before it; without a bos token the first has none
   double sum = 0;
   double mean = 0;        ///< of no tokens: 0
   std::string failure{};  ///< why the text has no score, if so: the log-probabilities end before, sum and mean are −∞
@@ -34,16 +34,15 @@ struct Score {
 
 namespace detail {
 
-/// What a model reads to score texts: (begin,) and all tokens but the last, padded at the end.
+/// What a model reads to score texts: (bos,) and all tokens but the last, padded at the end.
 struct ScoreInput : PaddedIds {
   Index first;  // the token that the first row of each text predicts
 
   ScoreInput(const Context& ctx, const std::vector<std::vector<Id>>& texts, const ScoreConfig& config)
-      : PaddedIds(read_of(texts, config)), first(config.begin ? 0 : 1) {
+      : PaddedIds(read_of(texts, config)), first(config.bos ? 0 : 1) {
     ensure(!ctx.tape && !ctx.random, "score", "scoring is neither recorded nor with dropout");
     require_range("score", "rows", config.rows, 1, largest_index);
-    ensure(!config.begin || *config.begin >= 0, "score", "there is no token ", config.begin.value_or(0),
-           " to begin with");
+    ensure(!config.bos || *config.bos >= 0, "score", "there is no token ", config.bos.value_or(0), " to begin with");
   }
   /// How many tokens are predicted.
   Index count(const std::vector<Id>& text) const {
@@ -54,7 +53,7 @@ struct ScoreInput : PaddedIds {
   static std::vector<std::vector<Id>> read_of(std::vector<std::vector<Id>> texts, const ScoreConfig& config) {
     for (auto& text : texts) {
       if (!text.empty()) text.pop_back();
-      if (config.begin) text.insert(text.begin(), *config.begin);
+      if (config.bos) text.insert(text.begin(), *config.bos);
       if (text.empty()) text.push_back(0);  // some token: what is said of it is not used
     }
     return texts;
@@ -133,7 +132,7 @@ std::vector<Score> score(Context& ctx, const Model& model, const Sequences& text
 template <class Model>
 std::vector<Score> score(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths,
                          const Sequences& targets, const ScoreConfig& config) {
-  ensure(config.begin.has_value(), "score", "an encoder–decoder needs a begin token");
+  ensure(config.bos.has_value(), "score", "an encoder–decoder needs a bos token");
   ensure(source.extent(0) == static_cast<Index>(targets.ids.size()), "score", targets.ids.size(), " targets for ",
          source.extent(0), " sources");
   const detail::ScoreInput input(ctx, targets.ids, config);

@@ -52,7 +52,7 @@ struct EncoderDecoderConfig {
 struct EncoderDecoderCall {
   ConstView<Id, 2> source{};             ///< (B, M)
   ConstView<Index, 1> source_lengths{};  ///< (B)
-  ConstView<Id, 2> target{};             ///< (B, N), beginning with the begin-of-sequence token
+  ConstView<Id, 2> target{};             ///< (B, N), beginning with the bos token
   ConstView<Index, 1> target_lengths{};  ///< (B)
 };
 

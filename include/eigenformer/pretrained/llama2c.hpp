@@ -130,7 +130,7 @@ Pretrained<Llama<T>> load_llama2c(std::istream& stream, const std::string& name 
   read(model.decoder.norm->weight);
   file.skip(max_positions * head);
   if (!tied) read(model.head->weight);
-  return {std::move(model), {.begin = 1, .ends = {1, 2}, .max_positions = max_positions}};
+  return {std::move(model), {.bos = 1, .eos = {1, 2}, .max_positions = max_positions}};
 }
 template <Real T = float>
 Pretrained<Llama<T>> load_llama2c(const std::filesystem::path& path) {

@@ -24,9 +24,9 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// What a checkpoint says besides its weights: what is needed to generate text.
 struct PretrainedFacts {
-  std::optional<Id> begin{}, pad{}, decoder_begin{};  ///< special tokens
-  std::vector<Id> ends{};                             ///< any of them ends a sequence
-  Index max_positions = 0;                            ///< tokens that the model is made for; 0: not said
+  std::optional<Id> bos{}, pad{}, decoder_start{};  ///< special tokens
+  std::vector<Id> eos{};                            ///< any of them ends a sequence
+  Index max_positions = 0;                          ///< tokens that the model is made for; 0: not said
   std::vector<std::string> warnings{};  ///< what else the folder says that decides the text, and nothing here carries:
                                         ///< `folder/config.json: key "forced_bos_token_id" is 0`
 };
@@ -115,10 +115,10 @@ inline PretrainedFacts read_facts(ConfigFile& file, Index max_positions) {
 /// What generation_config.json says about tokens comes before config.json.
 inline void update_facts(PretrainedFacts& facts, ConfigFile& generation) {
   const PretrainedFacts newer = read_facts(generation, facts.max_positions);
-  if (newer.begin) facts.begin = newer.begin;
+  if (newer.bos) facts.bos = newer.bos;
   if (newer.pad) facts.pad = newer.pad;
-  if (newer.decoder_begin) facts.decoder_begin = newer.decoder_begin;
-  if (!newer.ends.empty()) facts.ends = newer.ends;
+  if (newer.decoder_start) facts.decoder_start = newer.decoder_start;
+  if (!newer.eos.empty()) facts.eos = newer.eos;
 }
 
 /// Notes by their keys the settings that decide the text, and what nobody has asked for; they come before what a file
@@ -147,12 +147,12 @@ nlohmann::json write_common(std::string_view type, std::string_view architecture
   const auto id = [&](const char* key, const std::optional<Id>& value) {
     json[key] = value ? nlohmann::json(*value) : nlohmann::json();
   };
-  id("bos_token_id", facts.begin);
+  id("bos_token_id", facts.bos);
   id("pad_token_id", facts.pad);
-  if (facts.decoder_begin) json["decoder_start_token_id"] = *facts.decoder_begin;
-  json["eos_token_id"] = facts.ends.empty()       ? nlohmann::json()
-                         : facts.ends.size() == 1 ? nlohmann::json(facts.ends[0])
-                                                  : nlohmann::json(facts.ends);
+  if (facts.decoder_start) json["decoder_start_token_id"] = *facts.decoder_start;
+  json["eos_token_id"] = facts.eos.empty()       ? nlohmann::json()
+                         : facts.eos.size() == 1 ? nlohmann::json(facts.eos[0])
+                                                 : nlohmann::json(facts.eos);
   return json;
 }
 

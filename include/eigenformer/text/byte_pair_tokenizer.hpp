@@ -31,8 +31,8 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// What the files do not say.
 struct BytePairConfig {
-  std::optional<std::string> begin{}, end{};  ///< the pieces that mark the begin and the end of a text
-  bool add_begin = false, add_end = false;    ///< encode() puts them around a text
+  std::optional<std::string> bos_piece{}, eos_piece{};  ///< that mark the start and the end of a text
+  bool add_bos = false, add_eos = false;                ///< encode() puts them around a text
   std::vector<std::string>
       special{};                    ///< pieces of the vocabulary that stand for no text and are found before all others
   std::vector<AddedPiece> added{};  ///< pieces that the vocabulary may lack; the ids of those that it has are its own
@@ -77,8 +77,8 @@ class BytePairTokenizer : public Tokenizer {
   }
 
   Id size() const override { return size_; }
-  std::optional<Id> begin() const override { return begin_; }
-  std::optional<Id> end() const override { return end_; }
+  std::optional<Id> bos() const override { return bos_; }
+  std::optional<Id> eos() const override { return eos_; }
   std::optional<Id> find(std::string_view piece) const override {
     for (const detail::IdsByText* const ids : {&ids_, &added_ids_})
       if (const auto found = ids->find(piece); found != ids->end()) return found->second;
@@ -157,18 +157,18 @@ class BytePairTokenizer : public Tokenizer {
       for (const Id id : *marks)
         validate(pieces_.contains(id), vocabulary, "the post_processor puts id ", id, ", which is in no vocabulary");
 
-    if (files.front.size() == 1) begin_ = files.front[0];
-    if (files.back.size() == 1) end_ = files.back[0];
+    if (files.front.size() == 1) bos_ = files.front[0];
+    if (files.back.size() == 1) eos_ = files.back[0];
     const auto take_mark = [&](const std::optional<std::string>& piece, const char* what, std::optional<Id>& mark) {
       if (piece) mark = known(*piece, what), add_found({.text = *piece, .id = mark, .special = true});
       if (mark) pieces_[*mark].clear();
     };
-    take_mark(config.begin, "begin", begin_);
-    take_mark(config.end, "end", end_);
-    if (config.add_begin && files.front.empty())
-      validate(begin_.has_value(), vocabulary, "no piece marks the begin"), files.front = {*begin_};
-    if (config.add_end && files.back.empty())
-      validate(end_.has_value(), vocabulary, "no piece marks the end"), files.back = {*end_};
+    take_mark(config.bos_piece, "bos", bos_);
+    take_mark(config.eos_piece, "eos", eos_);
+    if (config.add_bos && files.front.empty())
+      validate(bos_.has_value(), vocabulary, "there is no bos piece"), files.front = {*bos_};
+    if (config.add_eos && files.back.empty())
+      validate(eos_.has_value(), vocabulary, "there is no eos piece"), files.back = {*eos_};
     steps_ = std::move(files.steps);
     front_ = std::move(files.front);
     back_ = std::move(files.back);
@@ -210,7 +210,7 @@ class BytePairTokenizer : public Tokenizer {
   detail::AddedPieces verbatim_, normalized_;
   std::vector<detail::WordStep> steps_;
   std::vector<Id> front_, back_;
-  std::optional<Id> begin_, end_;
+  std::optional<Id> bos_, eos_;
   Id size_ = 0;
   bool composes_ = false, whole_words_ = false;
 };

@@ -1,6 +1,6 @@
 // Vocabularies of llama2.c (https://github.com/karpathy/llama2.c): the longest piece's length, then for each piece its
 // score, length and bytes, all numbers little-endian and of 32 bits, up to the end of the file. Ids 0, 1 and 2 are
-// unknown, begin and end; 3 to 258 are the bytes, "<0x00>" to "<0xFF>".
+// unknown, bos and eos; 3 to 258 are the bytes, "<0x00>" to "<0xFF>".
 #pragma once
 
 #include <bit>
@@ -67,7 +67,7 @@ class Llama2cTokenizer : public Tokenizer {
   /// Begin, a space unless the text is empty, then the text: its characters, or their bytes if they are no pieces,
   /// merged into longer pieces as long as there are any, best score first.
   std::vector<Id> encode(std::string_view text) const override {
-    std::vector<Id> ids{begin_id};
+    std::vector<Id> ids{bos_id};
     if (!text.empty()) append_character(" ", ids);
     for (std::size_t from = 0, to = 0; from < text.size();
          from = to) {  // a byte with up to three that continue a character
@@ -88,20 +88,20 @@ class Llama2cTokenizer : public Tokenizer {
   }
 
   Id size() const override { return static_cast<Id>(pieces_.size()); }
-  std::optional<Id> begin() const override { return begin_id; }
-  std::optional<Id> end() const override { return end_id; }
+  std::optional<Id> bos() const override { return bos_id; }
+  std::optional<Id> eos() const override { return eos_id; }
   std::optional<Id> find(std::string_view piece) const override {
     const auto found = ids_.find(piece);
     return found == ids_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  /// After begin, a piece loses its leading space, which encode() put there.
+  /// After bos, a piece loses its leading space, which encode() put there.
   void append(Id id, int& state, std::string& bytes) const override {
     if (id < 0 || id >= size()) return;
-    const bool after_begin = std::exchange(state, id == begin_id ? 1 : 0) == 1;
-    if (id == begin_id || id == end_id) return;
+    const bool after_bos = std::exchange(state, id == bos_id ? 1 : 0) == 1;
+    if (id == bos_id || id == eos_id) return;
     std::string_view text = at(id).text;
-    if (after_begin && text.front() == ' ') text.remove_prefix(1);
+    if (after_bos && text.front() == ' ') text.remove_prefix(1);
     const int byte = byte_of(text);
     if (byte < 0) bytes.append(text);
     else bytes.push_back(static_cast<char>(static_cast<unsigned char>(byte)));
@@ -112,7 +112,7 @@ class Llama2cTokenizer : public Tokenizer {
     std::string text;
     float score;
   };
-  static constexpr Id begin_id = 1, end_id = 2;
+  static constexpr Id bos_id = 1, eos_id = 2;
   static constexpr std::size_t first_byte = 3;
   static constexpr float lowest_score =
       -1e10f;  // where that program's search begins: what is no better is never merged

@@ -41,7 +41,7 @@ namespace detail {
 struct BytePairKind {
   std::string_view name;
   BytePairWords words;
-  std::string begin, end;
+  std::string bos, eos;
   bool around;                       // encode() puts these marks
   std::vector<std::string> special;  // if they are in the vocabulary
 };
@@ -79,19 +79,19 @@ inline std::unique_ptr<Tokenizer> load_vocabulary_and_merges(const std::filesyst
   ensure(kind || settings.kind.empty(), "tokenizer", path.string(), ": how a ", settings.kind,
          " cuts a text into words is not known; its tokenizer.json would tell");
   config.prefix_space = settings.prefix_space.value_or(false);
-  config.add_begin = settings.add_begin.value_or(false) && settings.begin;
-  config.add_end = settings.add_end.value_or(false) && settings.end;
+  config.add_bos = settings.add_bos.value_or(false) && settings.bos;
+  config.add_eos = settings.add_eos.value_or(false) && settings.eos;
   if (kind) {
     const auto known = [&](const std::string& piece) {
       return std::any_of(files.vocabulary.begin(), files.vocabulary.end(),
                          [&](const auto& entry) { return entry.first == piece; });
     };
     config.words = kind->words;
-    if (!config.begin && !settings.no_begin && known(kind->begin)) config.begin = kind->begin;
-    if (!config.end && !settings.no_end && known(kind->end)) config.end = kind->end;
+    if (!config.bos_piece && !settings.no_bos && known(kind->bos)) config.bos_piece = kind->bos;
+    if (!config.eos_piece && !settings.no_eos && known(kind->eos)) config.eos_piece = kind->eos;
     std::copy_if(kind->special.begin(), kind->special.end(), std::back_inserter(config.special), known);
-    config.add_begin = config.begin && settings.add_begin.value_or(kind->around);
-    config.add_end = config.end && settings.add_end.value_or(kind->around);
+    config.add_bos = config.bos_piece && settings.add_bos.value_or(kind->around);
+    config.add_eos = config.eos_piece && settings.add_eos.value_or(kind->around);
   }
   return std::make_unique<BytePairTokenizer>(std::move(files), path, merges, config);
 }
@@ -100,7 +100,7 @@ inline std::unique_ptr<Tokenizer> load_vocabulary_and_merges(const std::filesyst
 inline std::unique_ptr<Tokenizer> load_byte_pair(const std::filesystem::path& path) {
 #if defined(EIGENFORMER_HAS_BYTE_PAIR_TOKENIZER)
   const TokenizerSettings settings = SettingsReader(path.parent_path()).read();
-  const BytePairConfig config{.begin = settings.begin, .end = settings.end, .added = settings.added};
+  const BytePairConfig config{.bos_piece = settings.bos, .eos_piece = settings.eos, .added = settings.added};
   if (path.filename() == "vocab.json") return load_vocabulary_and_merges(path, settings, config);
   return std::make_unique<BytePairTokenizer>(
       path, config);  // its post_processor says which marks are put, and nothing else does
@@ -115,8 +115,8 @@ inline void take_from_tokenizer_json(const std::filesystem::path& path, Sentence
   const JsonFile file(path);
   read_added_pieces(file.value(), config.added);
   const PostProcessor marks(file.value()["post_processor"]);
-  config.begin = config.begin || !marks.front.empty();
-  config.end = config.end || !marks.back.empty();
+  config.add_bos = config.add_bos || !marks.front.empty();
+  config.add_eos = config.add_eos || !marks.back.empty();
 } catch (const Error&) {  // then it tells nothing
 }
 
@@ -136,10 +136,10 @@ inline SentencePieceConfig sentencepiece_config(const std::filesystem::path& pat
   const bool t5_file = path.filename() == "spiece.model";
   ensure(!t5_file || t5 || settings.kind.empty(), "tokenizer", path.string(), ": the pieces of a ", settings.kind,
          " have other ids than those of this file, which are not known");
-  SentencePieceConfig config{.begin = settings.add_begin.value_or(false),
-                             .end = settings.add_end.value_or(false) || (t5 && settings.names_kind),
-                             .begin_piece = settings.begin,
-                             .end_piece = settings.end,
+  SentencePieceConfig config{.add_bos = settings.add_bos.value_or(false),
+                             .add_eos = settings.add_eos.value_or(false) || (t5 && settings.names_kind),
+                             .bos_piece = settings.bos,
+                             .eos_piece = settings.eos,
                              .added = settings.added,
                              .find_marks = settings.found,
                              .prefix_once = llama && !settings.legacy.value_or(false)};
@@ -180,7 +180,7 @@ inline std::unique_ptr<Tokenizer> load_tokenizer_file(const std::filesystem::pat
 /// .model file beside it. From a file: .json, .model (SentencePiece), source.spm or .bin (llama2.c). The files of
 /// Hugging Face beside it count: config.json and tokenizer_config.json for the class (the words of vocab.json with
 /// merges.txt) and for the marks that encode() puts, tokenizer_config.json, special_tokens_map.json and
-/// added_tokens.json for added pieces, begin and end. As in transformers, a tokenizer.json's own post_processor goes
+/// added_tokens.json for added pieces, bos and eos. As in transformers, a tokenizer.json's own post_processor goes
 /// before add_bos_token and add_eos_token.
 inline std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
   std::error_code ignored;

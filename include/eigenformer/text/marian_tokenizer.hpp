@@ -47,7 +47,7 @@ class MarianTokenizer : public Tokenizer {
     for (const std::string name : {"</s>", "<unk>", "<pad>"})
       if (const auto id = find(name)) pieces_[*id].clear();
     validate(find("</s>") && find("<unk>"), "there is no </s> or no <unk> in the vocabulary");
-    end_ = *find("</s>");
+    eos_ = *find("</s>");
     unknown_ = *find("<unk>");
   }
 
@@ -59,13 +59,13 @@ class MarianTokenizer : public Tokenizer {
       text.remove_prefix(end + 2);
     }
     for (const std::string& piece : detail::encode_with<std::string>(*processor_, text)) push(piece);
-    ids.push_back(end_);
+    ids.push_back(eos_);
     return ids;
   }
 
   Id size() const override { return size_; }
-  std::optional<Id> begin() const override { return {}; }
-  std::optional<Id> end() const override { return end_; }
+  std::optional<Id> bos() const override { return {}; }
+  std::optional<Id> eos() const override { return eos_; }
   std::optional<Id> find(std::string_view piece) const override {
     const auto found = ids_.find(piece);
     return found == ids_.end() ? std::nullopt : std::optional(found->second);
@@ -85,7 +85,7 @@ class MarianTokenizer : public Tokenizer {
   std::shared_ptr<const sentencepiece::SentencePieceProcessor> processor_;
   detail::IdsByText ids_;
   std::unordered_map<Id, std::string> pieces_;  // their text; marks have none
-  Id end_ = 0, unknown_ = 0, size_ = 0;
+  Id eos_ = 0, unknown_ = 0, size_ = 0;
 };
 
 }  // namespace eigenformer

@@ -58,8 +58,8 @@ std::vector<T> encode_with(const sentencepiece::SentencePieceProcessor& processo
 
 /// What the file does not say.
 struct SentencePieceConfig {
-  bool begin = false, end = false;  ///< encode() puts these marks around a text: LLaMA 1 and 2 want `begin`, T5 `end`
-  std::optional<std::string> begin_piece{}, end_piece{};  ///< instead of the model's own
+  bool add_bos = false, add_eos = false;  ///< encode() puts these marks around a text: LLaMA 1 and 2 want bos, T5 eos
+  std::optional<std::string> bos_piece{}, eos_piece{};  ///< instead of the model's own
   std::vector<AddedPiece>
       added{};               ///< found in a text before the model sees it; their ids may be those of unused pieces
   bool find_marks = false;   ///< the model's marks, such as <s>, are found in a text too; else they are letters there
@@ -84,12 +84,12 @@ class SentencePieceTokenizer : public Tokenizer {
       validate(!piece || id, "the ", what, " piece ", detail::shown(piece.value_or("")), " is not in the vocabulary");
       return id;
     };
-    begin_ = known(config.begin_piece, processor_->bos_id(), "begin");
-    end_ = known(config.end_piece, processor_->eos_id(), "end");
-    validate(!config.begin || begin_, "the model has no piece that marks the begin");
-    validate(!config.end || end_, "the model has no piece that marks the end");
-    if (config.begin) front_ = begin_;
-    if (config.end) back_ = end_;
+    bos_ = known(config.bos_piece, processor_->bos_id(), "bos");
+    eos_ = known(config.eos_piece, processor_->eos_id(), "eos");
+    validate(!config.add_bos || bos_, "the model has no bos piece");
+    validate(!config.add_eos || eos_, "the model has no eos piece");
+    if (config.add_bos) front_ = bos_;
+    if (config.add_eos) back_ = eos_;
     // Messages that follow each other are one: its normalizer_spec (3) with add_dummy_prefix (3) = false.
     if (config.prefix_once && !texts_.empty())
       bare_ = detail::open_model(file + std::string("\x1a\x02\x18\x00", 4), path);
@@ -109,8 +109,8 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   Id size() const override { return size_; }
-  std::optional<Id> begin() const override { return begin_; }
-  std::optional<Id> end() const override { return end_; }
+  std::optional<Id> bos() const override { return bos_; }
+  std::optional<Id> eos() const override { return eos_; }
   std::optional<Id> find(std::string_view piece) const override {
     if (const auto found = added_ids_.find(piece); found != added_ids_.end()) return found->second;
     const Id id = processor_->PieceToId(piece);
@@ -165,7 +165,7 @@ class SentencePieceTokenizer : public Tokenizer {
     for (Id id = 0; config.find_marks && id < processor_->GetPieceSize(); ++id)
       if (processor_->IsControl(id) || processor_->IsUnknown(id))
         add({.text = processor_->IdToPiece(id), .id = id, .special = true});
-    for (const auto* const mark : {&config.begin_piece, &config.end_piece})
+    for (const auto* const mark : {&config.bos_piece, &config.eos_piece})
       if (*mark && find(**mark)) add({.text = **mark, .special = true});
   }
 
@@ -206,9 +206,9 @@ class SentencePieceTokenizer : public Tokenizer {
   detail::IdsByText added_ids_;
   std::unordered_map<Id, std::string> texts_;  // of added pieces
   std::string unknown_;
-  std::optional<Id> begin_, end_, front_, back_;
+  std::optional<Id> bos_, eos_, front_, back_;
   Id size_ = 0;
-  bool takes_space_ = false, takes_all_spaces_ = false;  // at the begin of a text
+  bool takes_space_ = false, takes_all_spaces_ = false;  // at the start of a text
   bool strips_ = false;                                  // white space at both ends of a text
 };
 

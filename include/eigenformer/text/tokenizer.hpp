@@ -23,9 +23,9 @@ class Tokenizer {
   /// One more than the largest id.
   virtual Id size() const = 0;
 
-  /// The ids that mark the begin and the end of a text, if it has them. They stand for no text.
-  virtual std::optional<Id> begin() const = 0;
-  virtual std::optional<Id> end() const = 0;
+  /// The ids that mark the start (bos) and the end (eos) of a text, if it has them. They stand for no text.
+  virtual std::optional<Id> bos() const = 0;
+  virtual std::optional<Id> eos() const = 0;
 
   /// The id of a piece, spelled as in the vocabulary's file.
   virtual std::optional<Id> find(std::string_view piece) const = 0;

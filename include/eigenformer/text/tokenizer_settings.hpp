@@ -113,14 +113,14 @@ inline void read_added_pieces(const JsonValue& file, std::vector<AddedPiece>& pi
 }
 
 struct TokenizerSettings {
-  bool found = false;                     // there is at least one of the files
-  std::string kind;                       // transformers' class, without "Fast"; empty if nothing tells
-  bool names_kind = false;                // tokenizer_config.json does
-  std::optional<std::string> begin, end;  // pieces that mark a text
-  bool no_begin = false, no_end = false;  // said to have none
-  std::optional<bool> add_begin, add_end, prefix_space, legacy;  // as the files say
-  std::optional<Id> extra_ids;                                   // T5's sentinels
-  std::vector<AddedPiece> added;  // those without an id in the order in which they get one
+  bool found = false;                   // there is at least one of the files
+  std::string kind;                     // transformers' class, without "Fast"; empty if nothing tells
+  bool names_kind = false;              // tokenizer_config.json does
+  std::optional<std::string> bos, eos;  // pieces that mark a text
+  bool no_bos = false, no_eos = false;  // said to have none
+  std::optional<bool> add_bos, add_eos, prefix_space, legacy;  // as the files say
+  std::optional<Id> extra_ids;                                 // T5's sentinels
+  std::vector<AddedPiece> added;                               // those without an id in the order in which they get one
 };
 
 /// The class that transformers uses for a folder whose tokenizer_config.json names none.
@@ -164,8 +164,8 @@ class SettingsReader {
     const auto truth = [&](const char* key, std::optional<bool>& setting) {
       if (const JsonValue found = value(tokenizer_, key); !found.null()) setting = found.truth();
     };
-    truth("add_bos_token", settings_.add_begin);
-    truth("add_eos_token", settings_.add_end);
+    truth("add_bos_token", settings_.add_bos);
+    truth("add_eos_token", settings_.add_eos);
     truth("add_prefix_space", settings_.prefix_space);
     truth("legacy", settings_.legacy);
     if (const JsonValue extra = value(tokenizer_, "extra_ids"); !extra.null()) {
@@ -173,8 +173,8 @@ class SettingsReader {
       settings_.extra_ids = extra.id();
     }
     read_added();
-    read_mark("bos_token", settings_.begin, settings_.no_begin);
-    read_mark("eos_token", settings_.end, settings_.no_end);
+    read_mark("bos_token", settings_.bos, settings_.no_bos);
+    read_mark("eos_token", settings_.eos, settings_.no_eos);
     for (const char* const key : {"unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
       add_special(find(key));
     for (const File* const file : {&tokenizer_, &map_})
@@ -247,7 +247,7 @@ class SettingsReader {
     return named.is_text() ? named.text() : named["content"].text();
   }
 
-  /// The begin or the end. It must be in the vocabulary, or added by another key.
+  /// bos or eos. It must be in the vocabulary, or added by another key.
   void read_mark(const char* key, std::optional<std::string>& mark, bool& none) {
     const JsonValue named = find(key);
     if (!named.null() && !text_of(named).empty()) mark = text_of(named);
