@@ -124,6 +124,7 @@
 #include "eigenformer/io/replace_file.hpp"
 #include "eigenformer/io/safetensors.hpp"
 #include "eigenformer/io/safetensors_header.hpp"
+#include "eigenformer/io/slots.hpp"
 #include "eigenformer/pretrained/bart.hpp"
 #include "eigenformer/pretrained/bert.hpp"
 #include "eigenformer/pretrained/checkpoint_files.hpp"

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -259,6 +261,67 @@ TEST_F(CheckpointTest, ANumberThatDoesNotFitChangesNothing) {
   Tied tied;
   expect_contains(error_of([&] { load(path, tied); }), "element 3 of tensor \"embedding.weight\" does not fit F32");
   EXPECT_EQ(tied.table(0, 0), 0);
+}
+
+// What nobody can see beforehand is said: the file ends earlier than when it was opened.
+TEST_F(CheckpointTest, AReadErrorInTheMiddleIsToldApart) {
+  Tied stored, model;
+  save(path, stored);
+  Safetensors file(path);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  const std::string error = error_of([&] { load(file, model); });
+  expect_contains(error, path.string() + ": the model is partly overwritten and must not be used");
+  expect_contains(error, "cut off");
+}
+
+TEST_F(CheckpointTest, FromMemory) {
+  Mixed stored, model;
+  stored.weight(0, 1) = 3;
+  save(path, stored, {{"a", "b"}});
+  Safetensors file(std::make_unique<std::istringstream>(read_file(path)), "memory");
+  EXPECT_EQ(load(file, model), (Metadata{{"a", "b"}}));
+  EXPECT_EQ(bits(model), bits(stored));
+  Tied other;
+  expect_contains(error_of([&] { load(file, other); }), "[load] memory does not fit the model:\n  missing: embedding");
+}
+
+/// A mask that may have another name.
+struct Masked {
+  Tensor<bool, 1> mask{Shape{3}};
+  static void visit(auto&& f, auto&... m) { f(Leaf{"mask"}, m.mask...); }
+};
+
+// Copies are compared before anything changes, in every kind and beyond the first chunk.
+TEST_F(CheckpointTest, AllContradictionsAreToldBeforeAnythingChanges) {
+  const LoadOptions either{.aliases = {{"mask", {"other", "third"}}}};
+  Masked masked, differs;
+  masked.mask(2) = true;
+  SafetensorsWriter writer;
+  writer.add("mask", masked.mask.view());
+  writer.add("other", differs.mask.view());
+  writer.add("third", differs.mask.view());
+  writer.write(path);
+  Masked model;
+  expect_contains(error_of([&] { load(path, model, either); }),
+                  "\n  contradiction: mask and other are one tensor, but differ"
+                  "\n  contradiction: mask and third are one tensor, but differ");
+  EXPECT_FALSE(model.mask(2));
+
+  Tied large, loaded;
+  large.table = loaded.table = Tensor<float, 2>(Shape{20'000, 2});
+  Tensor<double, 2> copy(Shape{20'000, 2});
+  large.table(19'999, 1) = 1, copy(19'999, 1) = 2;
+  SafetensorsWriter tables;
+  tables.add("embedding.weight", large.table.view());
+  tables.add("head.weight", copy.view());
+  tables.write(path);
+  const LoadOptions tied{.aliases = {{"embedding.weight", {"head.weight"}}}};
+  expect_contains(error_of([&] { load(path, loaded, tied); }), "embedding.weight and head.weight are one tensor");
+  EXPECT_EQ(loaded.table(19'999, 1), 0);
+  copy(19'999, 1) = 1;
+  tables.write(path);
+  load(path, loaded, tied);
+  EXPECT_EQ(loaded.table(19'999, 1), 1);
 }
 
 TEST_F(CheckpointTest, AFailedSaveKeepsTheOldFile) {

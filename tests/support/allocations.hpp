@@ -8,7 +8,7 @@
 
 namespace eigenformer::test {
 
-inline std::atomic<std::size_t> allocations = 0;
+inline std::atomic<std::size_t> allocations = 0, largest_allocation = 0;  // in bytes
 
 }  // namespace eigenformer::test
 
@@ -16,8 +16,9 @@ inline std::atomic<std::size_t> allocations = 0;
 
 namespace {
 
-void* counted(void* memory) {
+void* counted(void* memory, std::size_t bytes) {
   ++eigenformer::test::allocations;
+  if (bytes > eigenformer::test::largest_allocation) eigenformer::test::largest_allocation = bytes;
   if (!memory) throw std::bad_alloc();
   return memory;
 }
@@ -25,10 +26,10 @@ void* counted(void* memory) {
 }  // namespace
 
 // Not inlined: g++ would take free() for the wrong partner of new.
-[[gnu::noinline]] void* operator new(std::size_t bytes) { return counted(std::malloc(bytes > 0 ? bytes : 1)); }
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return counted(std::malloc(bytes > 0 ? bytes : 1), bytes); }
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {
   const auto unit = static_cast<std::size_t>(align);
-  return counted(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit));
+  return counted(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit), bytes);
 }
 [[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   ++eigenformer::test::allocations;

@@ -2,13 +2,9 @@
 // file.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <filesystem>
-#include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -16,6 +12,7 @@
 
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/io/safetensors.hpp"
+#include "eigenformer/io/slots.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
@@ -42,75 +39,62 @@ void save(const std::filesystem::path& path, const Model& model, const Metadata&
   writer.write(path);
 }
 
-/// Reads every tensor of the model, which has its shape already, and returns the metadata. One Error lists missing,
-/// extra and mis-shaped tensors (ten of each kind), those of the wrong kind of dtype, and aliases that contradict each
-/// other; then, as after any other Error, nothing has changed. The tensors stay where they are in memory.
+/// Reads every tensor of the model, which has its shape already, straight into place, and returns the metadata. One
+/// Error lists missing, extra and mis-shaped tensors (ten of each kind) and those of the wrong kind of dtype; another
+/// one lists aliases that contradict each other. Before the first weight changes, all of this, the whole header, the
+/// length of the file and every number that its type might not hold have been looked at: after any such Error nothing
+/// has changed. Only if the file can be opened but not read to its end, or is written to by somebody else meanwhile, an
+/// Error says that the model is partly overwritten. The tensors stay where they are in memory, and nothing of the size
+/// of one is allocated.
 template <class Model>
-Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions& options = {}) {
-  constexpr Index most_told = 10;
-  Safetensors file(path);
-  std::set<std::string> own, used;
+Metadata load(Safetensors& file, Model& model, const LoadOptions& options = {}) {
+  std::vector<detail::Request> requests;
+  detail::Problems problems, contradictions;
   walk(
       [&](const std::string& name, const Leaf&, const auto& tensor) {
-        static_cast<void>(tensor.data());  // throws if there is no place for values
-        own.insert(name);
+        using T = typename std::remove_cvref_t<decltype(tensor)>::Value;
+        const auto slot = detail::slot_of(name, tensor);  // throws if there is no place for values
+        requests.push_back({{options.prefix + name}, slot.shape, detail::readable<T>, detail::dtype_of<T>()});
+        if (const auto found = options.aliases.find(name); found != options.aliases.end())
+          for (const std::string& alias : found->second) requests.back().names.push_back(options.prefix + alias);
       },
       std::as_const(model));
-
-  std::string problems;
-  bool in_trainer = false;              // what is missing is there as part of a Trainer
-  std::map<std::string, Index> counts;  // by kind, of which a few are told
-  const auto problem = [&](const std::string& kind, const auto&... parts) {
-    if (++counts[kind] <= most_told) problems.append("\n  ").append(detail::concatenate(kind, parts...));
+  const auto each = [&](auto&& f) {
+    walk([&, i = std::size_t{0}](const std::string& name, const Leaf&,
+                                 auto& tensor) mutable { f(detail::slot_of(name, tensor), requests[i++].names); },
+         model);
   };
-  std::vector<std::function<void()>> commits;  // what to do once nothing can fail any more
-  walk(
-      [&](const std::string& name, const Leaf&, auto& tensor) {
-        using T = typename std::remove_reference_t<decltype(tensor)>::Value;
-        constexpr int rank = std::remove_reference_t<decltype(tensor)>::rank;
-        std::vector<std::string> names{name};
-        if (const auto found = options.aliases.find(name); found != options.aliases.end())
-          for (const std::string& alias : found->second)
-            if (!own.contains(alias)) names.push_back(alias);
-        for (std::string& candidate : names) candidate = options.prefix + candidate;
-        std::erase_if(names, [&](const std::string& candidate) { return !file.find(candidate); });
-        if (names.empty()) {
-          problem("missing: ", options.prefix, name, " ", tensor.shape());
-          in_trainer = in_trainer || file.find("model." + name);
-        }
-        Tensor<T, rank> values;
-        std::string first;
-        for (const std::string& stored_name : names) {
-          used.insert(stored_name);
-          const StoredTensor& stored = *file.find(stored_name);
-          if (!detail::same_shape(stored.shape, tensor.shape())) {
-            problem("shape: ", stored_name, " is ", detail::shape_text(stored.shape), ", not ", tensor.shape());
-          } else if (!detail::readable<T>(stored.dtype)) {
-            problem("dtype: ", stored_name, " is ", stored.dtype, ", which cannot be read as ", detail::dtype_of<T>());
-          } else {
-            auto read = file.read<T, rank>(stored_name);
-            if (!values.data()) values = std::move(read), first = stored_name;
-            else if (std::memcmp(read.data(), values.data(), static_cast<std::size_t>(read.size()) * sizeof(T)) != 0)
-              problem("contradiction: ", first, " and ", stored_name, " are one tensor, but differ");
-          }
-        }
-        commits.emplace_back(
-            [&tensor, values = std::move(values)] { std::copy_n(values.data(), values.size(), tensor.data()); });
-      },
-      model);
-  if (!options.allow_extra)
-    for (const auto& [name, stored] : file.tensors())
-      if (!used.contains(name) && name.starts_with(options.prefix))
-        problem("extra: ", name, " ", detail::shape_text(stored.shape));
+  detail::match_names(requests, file.tensors(), problems, [&](const std::string& name) {
+    return options.allow_extra || !name.starts_with(options.prefix);
+  });
+  bool in_trainer = false;  // what is missing is there as part of a Trainer
+  each([&](const auto& slot, const auto& names) {
+    in_trainer = in_trainer || (names.empty() && file.find("model." + slot.path));
+  });
   if (in_trainer)
-    problem("this looks like the checkpoint of a Trainer: its model alone is read with the prefix \"model.\"");
-  for (const auto& [kind, count] : counts)
-    if (count > most_told)
-      problems.append("\n  ").append(detail::concatenate(kind, "… and ", count - most_told, " more"));
-  if (!problems.empty()) fail("load", path.string(), " does not fit the model:", problems);
-  Metadata metadata = file.metadata();
-  for (const auto& commit : commits) commit();
-  return metadata;
+    problems.add("this looks like the checkpoint of a Trainer: its model alone is read with the prefix \"model.\"");
+  problems.report("load", file.name() + " does not fit the model:");
+
+  each([&]<class T>(const detail::Slot<T>& slot, const std::vector<std::string>& names) {
+    file.require_values<T>(names[0]);
+    for (std::size_t i = 1; i < names.size(); ++i)
+      if (!detail::same_values<T>(file, names[0], names[i], slot.size()))
+        contradictions.add("contradiction: ", names[0], " and ", names[i], " are one tensor, but differ");
+  });
+  contradictions.report("load", file.name() + " does not fit the model:");
+  try {
+    each([&]<class T>(const detail::Slot<T>& slot, const std::vector<std::string>& names) {
+      detail::read_slots<T>(file, {slot}, {{names}});
+    });
+  } catch (const Error& error) {
+    fail("load", file.name(), ": the model is partly overwritten and must not be used: ", error.what());
+  }
+  return file.metadata();
+}
+template <class Model>
+Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions& options = {}) {
+  Safetensors file(path);
+  return load(file, model, options);
 }
 
 }  // namespace eigenformer

@@ -63,6 +63,7 @@ class Safetensors {
     check_layout(size - data_);
   }
 
+  const std::string& name() const { return name_; }
   const Metadata& metadata() const { return metadata_; }
   const StoredTensors& tensors() const { return tensors_; }
 
@@ -81,13 +82,18 @@ class Safetensors {
     validate(detail::same_shape(stored.shape, values.shape()), detail::tensor_text(name), " is of shape ",
              detail::shape_text(stored.shape), ", not ", values.shape());
     const View<T, 2> rows = detail::rows_of(values);
-    stream_->clear();
-    stream_->seekg(static_cast<std::streamoff>(data_ + stored.begin));
-    detail::with_stored_type(stored.dtype, [&](auto element) {
-      using S = decltype(element);
-      if constexpr (detail::reads_as<T, S>)
-        for (Index i = 0; i < rows.extent(0); ++i) read_row<S>(name, rows.row(i), rows.width(), i * rows.width());
-    });
+    for (Index i = 0; i < rows.extent(0); ++i)
+      read_elements(name, stored, i * rows.width(), View<T, 1>(rows.row(i), Shape{rows.width()}));
+  }
+
+  /// Reads as many elements of a tensor, row after row, from number `first` on.
+  template <class T>
+  void read_part(std::string_view name, Index first, View<T, 1> values) {
+    const StoredTensor& stored = readable<T>(name);
+    const Index count = detail::count_of(stored);
+    validate(first >= 0 && first <= count && values.size() <= count - first, detail::tensor_text(name), " has ", count,
+             " elements, not ", values.size(), " from number ", first, " on");
+    read_elements(name, stored, first, values);
   }
 
   /// Reads a tensor of reals as `rows` rows, a chunk at a time: f(first row, chunk (n, width)). A chunk is all the
@@ -95,24 +101,26 @@ class Safetensors {
   template <class T, class F>
   void read_rows(std::string_view name, Index rows, F&& f) {
     const StoredTensor& stored = readable<T>(name);
-    Index count = 1;
-    for (const Index extent : stored.shape) count *= extent;
+    const Index count = detail::count_of(stored);
     if (count == 0) return;
     validate(rows > 0 && count % rows == 0, detail::tensor_text(name), " is of shape ",
              detail::shape_text(stored.shape), ", not ", rows, " rows");
     const Index width = count / rows, chunk = (std::min)(rows, (std::max)(Index{16}, Index{16384} / width));
     Tensor<T, 2> values(Shape{chunk, width});
+    for (Index first = 0; first < rows; first += chunk) {
+      const Index now = (std::min)(chunk, rows - first);
+      read_elements(name, stored, first * width, View<T, 1>(values.data(), Shape{now * width}));
+      f(first, ConstView<T, 2>(values.data(), Shape<2>{now, width}));
+    }
+  }
+
+  /// Throws what read() would: looks through the elements if their dtype has any that are not values of T.
+  template <class T>
+  void require_values(std::string_view name) {
+    const StoredTensor& stored = readable<T>(name);
     detail::with_stored_type(stored.dtype, [&](auto element) {
-      using S = decltype(element);
-      if constexpr (detail::reads_as<T, S>)
-        for (Index first = 0; first < rows; first += chunk) {
-          const Index now = (std::min)(chunk, rows - first);
-          stream_->clear();  // f may have read elsewhere
-          stream_->seekg(static_cast<std::streamoff>(data_ + stored.begin) +
-                         static_cast<std::streamoff>(first * width) * static_cast<std::streamoff>(sizeof(S)));
-          read_row<S>(name, values.data(), now * width, first * width);
-          f(first, ConstView<T, 2>(values.data(), Shape<2>{now, width}));
-        }
+      if constexpr (!detail::always_fits<T, decltype(element)>())
+        read_rows<T>(name, detail::count_of(stored), [](Index, ConstView<T, 2>) {});
     });
   }
 
@@ -178,15 +186,27 @@ class Safetensors {
     return *stored;
   }
 
-  /// `count` elements from number `first` on, where the stream is.
+  /// Elements from number `first` on, of a tensor that is readable<T> and has so many.
+  template <class T>
+  void read_elements(std::string_view name, const StoredTensor& stored, Index first, View<T, 1> values) {
+    detail::with_stored_type(stored.dtype, [&](auto element) {
+      using S = decltype(element);
+      if constexpr (detail::reads_as<T, S>) {
+        stream_->clear();
+        stream_->seekg(static_cast<std::streamoff>(data_ + stored.begin) +
+                       static_cast<std::streamoff>(first) * static_cast<std::streamoff>(sizeof(S)));
+        read_here<S>(name, first, values);
+      }
+    });
+  }
   template <class S, class T>
-  void read_row(std::string_view name, T* values, Index count, Index first) {
+  void read_here(std::string_view name, Index first, View<T, 1> values) {
     if constexpr (std::same_as<S, T>) {
-      get(values, static_cast<std::size_t>(count) * sizeof(T));
+      get(values.data(), static_cast<std::size_t>(values.size()) * sizeof(T));
     } else {
-      std::vector<S> buffer(static_cast<std::size_t>((std::min)(count, Index{1} << 14)));
-      for (Index done = 0; done < count;) {
-        const Index piece = (std::min)(count - done, static_cast<Index>(buffer.size()));
+      std::vector<S> buffer(static_cast<std::size_t>((std::min)(values.size(), Index{1} << 14)));
+      for (Index done = 0; done < values.size();) {
+        const Index piece = (std::min)(values.size() - done, static_cast<Index>(buffer.size()));
         get(buffer.data(), static_cast<std::size_t>(piece) * sizeof(S));
         for (Index i = 0; i < piece; ++i, ++done)
           if (!detail::convert(buffer[static_cast<std::size_t>(i)], values[done]))

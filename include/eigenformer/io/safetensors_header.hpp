@@ -149,6 +149,15 @@ bool convert(S stored, T& value) {
   }
 }
 
+/// Whether every element stored as S may be read as T, and is a value of it.
+template <class T, class S>
+constexpr bool always_fits() {
+  if constexpr (!reads_as<T, S> || std::same_as<S, Boolean>) return false;
+  else if constexpr (Integer<S>)
+    return std::in_range<T>((std::numeric_limits<S>::min)()) && std::in_range<T>((std::numeric_limits<S>::max)());
+  else return sizeof(T) >= sizeof(S);
+}
+
 template <class... Parts>
 std::string concatenate(const Parts&... parts) {
   std::string text;
@@ -311,6 +320,13 @@ class HeaderParser {
   Value awaited_ = Value::none;
   bool metadata_seen_ = false, dtype_seen_ = false, shape_seen_ = false, offsets_seen_ = false;
 };
+
+/// Number of elements of a tensor whose byte_count() there is.
+inline Index count_of(const StoredTensor& tensor) {
+  Index count = 1;
+  for (const Index extent : tensor.shape) count *= extent;
+  return count;
+}
 
 /// Number of bytes of a tensor, or nothing if its shape overflows or does not fill whole bytes.
 inline std::optional<std::uint64_t> byte_count(const StoredTensor& tensor) {

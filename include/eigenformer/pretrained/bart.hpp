@@ -39,7 +39,7 @@ inline constexpr NameRow bart_rows[] = {
     {.ours = "decoder.blocks.*.feed_forward.up", .theirs = "decoder.layers.*.fc1"},
     {.ours = "decoder.blocks.*.feed_forward.down", .theirs = "decoder.layers.*.fc2"},
     {.ours = "decoder.blocks.*.feed_forward_residual.norm", .theirs = "decoder.layers.*.final_layer_norm"},
-    {.ours = "logit_bias", .theirs = "/final_logits_bias", .row = true}};
+    {.ours = "logit_bias", .theirs = "/final_logits_bias", .storage = {.row = true}}};
 inline constexpr std::string_view bart_zero[] = {"final_logits_bias"};
 inline constexpr std::string_view marian_skipped[] = {"*embed_positions.weight"};  // tables of sines and cosines
 

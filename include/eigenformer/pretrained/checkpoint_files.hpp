@@ -127,10 +127,10 @@ class CheckpointFiles {
   const std::optional<detail::ConfigFile>& generation() const { return generation_; }
   const detail::TensorList& tensors() const { return list_; }
 
-  /// Reads a tensor whose shape is known to fit.
-  template <class T, int Rank>
-  void read(const std::string& tensor, View<T, Rank> values) {
-    shards_[places_.at(tensor)].read(tensor, values);
+  /// Reads as many elements of a tensor, row after row, from number `first` on.
+  template <class T>
+  void read_part(const std::string& tensor, Index first, View<T, 1> values) {
+    shards_[places_.at(tensor)].read_part(tensor, first, values);
   }
 
   /// Reads a tensor of reals as `rows` rows, a chunk at a time: f(first row, chunk (n, width)). This is all the memory

@@ -12,30 +12,29 @@ namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 /// q, k and v are one matrix. In transformers all four maps of a block are (In, Out), in minGPT (Out, In).
 constexpr std::array<NameRow, 12> gpt2_names(bool transposed) {
-  return {{{.ours = "embedding", .theirs = "wte", .copies = {"/lm_head"}},
-           {.ours = "position", .theirs = "wpe"},
-           {.ours = "decoder.blocks.*.attention_residual.norm", .theirs = "h.*.ln_1"},
-           {.ours = "decoder.blocks.*.attention.query",
-            .theirs = "h.*.attn.c_attn",
-            .part = 0,
-            .parts = 3,
-            .transposed = transposed},
-           {.ours = "decoder.blocks.*.attention.key",
-            .theirs = "h.*.attn.c_attn",
-            .part = 1,
-            .parts = 3,
-            .transposed = transposed},
-           {.ours = "decoder.blocks.*.attention.value",
-            .theirs = "h.*.attn.c_attn",
-            .part = 2,
-            .parts = 3,
-            .transposed = transposed},
-           {.ours = "decoder.blocks.*.attention.output", .theirs = "h.*.attn.c_proj", .transposed = transposed},
-           {.ours = "decoder.blocks.*.feed_forward_residual.norm", .theirs = "h.*.ln_2"},
-           {.ours = "decoder.blocks.*.feed_forward.up", .theirs = "h.*.mlp.c_fc", .transposed = transposed},
-           {.ours = "decoder.blocks.*.feed_forward.down", .theirs = "h.*.mlp.c_proj", .transposed = transposed},
-           {.ours = "decoder.norm", .theirs = "ln_f"},
-           {.ours = "head", .theirs = "/lm_head"}}};
+  return {
+      {{.ours = "embedding", .theirs = "wte", .copies = {"/lm_head"}},
+       {.ours = "position", .theirs = "wpe"},
+       {.ours = "decoder.blocks.*.attention_residual.norm", .theirs = "h.*.ln_1"},
+       {.ours = "decoder.blocks.*.attention.query",
+        .theirs = "h.*.attn.c_attn",
+        .storage = {.part = 0, .parts = 3, .transposed = transposed}},
+       {.ours = "decoder.blocks.*.attention.key",
+        .theirs = "h.*.attn.c_attn",
+        .storage = {.part = 1, .parts = 3, .transposed = transposed}},
+       {.ours = "decoder.blocks.*.attention.value",
+        .theirs = "h.*.attn.c_attn",
+        .storage = {.part = 2, .parts = 3, .transposed = transposed}},
+       {.ours = "decoder.blocks.*.attention.output",
+        .theirs = "h.*.attn.c_proj",
+        .storage = {.transposed = transposed}},
+       {.ours = "decoder.blocks.*.feed_forward_residual.norm", .theirs = "h.*.ln_2"},
+       {.ours = "decoder.blocks.*.feed_forward.up", .theirs = "h.*.mlp.c_fc", .storage = {.transposed = transposed}},
+       {.ours = "decoder.blocks.*.feed_forward.down",
+        .theirs = "h.*.mlp.c_proj",
+        .storage = {.transposed = transposed}},
+       {.ours = "decoder.norm", .theirs = "ln_f"},
+       {.ours = "head", .theirs = "/lm_head"}}};
 }
 inline constexpr auto gpt2_rows = gpt2_names(true), min_gpt_rows = gpt2_names(false);
 inline constexpr std::string_view gpt2_skipped[] = {"*.attn.bias", "*.attn.masked_bias"};  // causal masks

@@ -81,6 +81,7 @@ Pretrained<typename Family::template Model<T>> load_as(CheckpointFiles& files, C
   const auto shape = shape_of<Family>(described.config, config.name());
   const std::vector<Source> sources =
       match(slots_of(shape), Family::naming, files.tensors(), files.name(), options.allow_extra);
+  require_consistent<T>(files, sources, Family::naming);
   PretrainedFacts facts = described.facts;
   std::map<std::string, std::string> notes;
   note_settings(notes, config);
@@ -93,7 +94,7 @@ Pretrained<typename Family::template Model<T>> load_as(CheckpointFiles& files, C
   for (const auto& [key, note] : notes) facts.warnings.push_back(note);
   Pretrained<typename Family::template Model<T>> loaded{typename Family::template Model<T>(described.config),
                                                         std::move(facts)};
-  read_slots(files, slots_of(loaded.model), sources, Family::naming);
+  read_slots(files, slots_of(loaded.model), sources);
   return loaded;
 }
 
