@@ -321,7 +321,7 @@ TYPED_TEST(SimdFunction, AsTheStandardLibraryHasIt) {
   this->expect_near(
       numbers, 3 * unit, [](V x) { return logistic(x).value; }, sigma);
   this->expect_near(
-      numbers, 6 * unit, [](V x) { return logistic(x).slope; }, [=](double x) { return sigma(x) * sigma(-x); });
+      numbers, 6 * unit, [](V x) { return logistic(x).derivative; }, [=](double x) { return sigma(x) * sigma(-x); });
   this->expect_near(
       numbers, 3 * unit, [](V x) { return tanh(x); }, [](double x) { return std::tanh(x); });
   this->expect_near(
@@ -403,7 +403,7 @@ TYPED_TEST(SimdFunction, NoNumberTraps) {
   expect_quiet("exp2", [](V x) { return exp2(minimum(x, V(T(127)))); });
   expect_quiet("exp_of_negative", [](V x) { return exp_of_negative(minimum(x, V(T(0)))); });
   expect_quiet("sigmoid", [](V x) { return sigmoid(x); });
-  expect_quiet("logistic", [](V x) { return logistic(x).slope; });
+  expect_quiet("logistic", [](V x) { return logistic(x).derivative; });
   expect_quiet("tanh", [](V x) { return tanh(x); });
   expect_quiet("erf", [](V x) { return erf(x); });
   expect_quiet("density", [](V x) { return normal(x).density; });
