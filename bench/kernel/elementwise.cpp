@@ -68,7 +68,6 @@ const int registered = [] {
   add_pass("gelu_backward", 3, [](Pass& p) {
     kernel::activation_backward<Gelu, float>(p.pool, p.x, p.dy, {p.dx, false});
   });
-  add_pass("swiglu", 3, [](Pass& p) { kernel::gate_forward<Silu, float>(p.pool, p.x, p.z, p.y); });
   add_pass("residual", 3, [](Pass& p) { kernel::dropout_forward<float>(p.pool, p.x, p.z, {}, p.y); });
   add_pass("residual_dropout", 3, [](Pass& p) {
     Random random{1};

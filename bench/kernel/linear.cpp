@@ -26,36 +26,27 @@ void add_product(const std::string& name, Index in, Index out, Index rows, int t
   });
 }
 
-kernel::Panels<float> packed(const Threads& pool, Arena& arena, ConstView<float, 2> weight) {
-  return kernel::pack_panels_transposed<float>(
-      pool, weight, arena.allocate<float>(kernel::Panels<float>::size(weight.extent(1), weight.extent(0))));
+kernel::Operand<float> operand(ConstView<float, 2> weight) { return kernel::Operand<float>::transposed(weight); }
+kernel::Operand<float> packed(const Threads& pool, Arena& arena, ConstView<float, 2> weight) {
+  return kernel::pack(pool, operand(weight),
+                      arena.allocate<float>(kernel::Operand<float>::size(weight.extent(1), weight.extent(0))));
 }
 
 void add_linear(Index in, Index out, int threads) {
   for (const Index rows : {8, 64, 256, 1024}) {
     add_product("linear_packed", in, out, rows, threads,
                 [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
-                  const auto panels = packed(pool, arena, weight);
+                  const auto w = packed(pool, arena, weight);
                   Tensor<float, 2> y(Shape{x.extent(0), weight.extent(0)});
-                  timed([&] { kernel::linear_forward<float>(pool, arena, x, weight, bias, y, panels); });
+                  timed([&] { kernel::linear_forward<float>(pool, arena, x, w, bias, y); });
                 });
     add_product("linear_epilogue_gelu", in, out, rows, threads,
                 [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
-                  const auto panels = packed(pool, arena, weight);
+                  const auto w = packed(pool, arena, weight);
                   Tensor<float, 2> y(Shape{x.extent(0), weight.extent(0)});
                   timed([&] {
-                    kernel::linear_forward_then<float>(pool, arena, x, weight, panels, y,
+                    kernel::linear_forward_then<float>(pool, arena, x, w, y,
                                                        kernel::ActivatedBias<Gelu, float>{bias.data()});
-                  });
-                });
-    add_product("linear_epilogue_relu_residual", in, out, rows, threads,
-                [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
-                  const auto panels = packed(pool, arena, weight);
-                  const auto residual = normal(Shape{x.extent(0), weight.extent(0)});
-                  Tensor<float, 2> y(residual.shape());
-                  timed([&] {
-                    kernel::linear_forward_then<float>(pool, arena, x, weight, panels, y,
-                                                       kernel::ActivatedBias<Relu, float>{bias.data(), {}, residual});
                   });
                 });
   }
@@ -63,7 +54,7 @@ void add_linear(Index in, Index out, int threads) {
     add_product("linear_per_call", in, out, rows, threads,
                 [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
                   Tensor<float, 2> y(Shape{x.extent(0), weight.extent(0)});
-                  timed([&] { kernel::linear_forward<float>(pool, arena, x, weight, bias, y); });
+                  timed([&] { kernel::linear_forward<float>(pool, arena, x, operand(weight), bias, y); });
                 });
     add_product("linear_backward_input", in, out, rows, threads,
                 [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto&) {
@@ -92,8 +83,8 @@ void add_feed_forward(const std::string& name, Index width, Index hidden, Index 
                up = normal(Shape{hidden, width}, 3), down = normal(Shape{width, hidden}, 4);
     const auto up_bias = normal(Shape{hidden}), down_bias = normal(Shape{width});
     Tensor<float, 2> y(x.shape());
-    const kernel::LinearMap<float> g{gate, {}, packed(pool, arena, gate)}, u{up, up_bias, packed(pool, arena, up)},
-        d{down, down_bias, packed(pool, arena, down)};
+    const kernel::WeightAndBias<float> g{packed(pool, arena, gate)}, u{packed(pool, arena, up), up_bias},
+        d{packed(pool, arena, down), down_bias};
     run_flops(state, products * 2.0 * static_cast<double>(rows * width * hidden), threads,
               [&] { run(pool, arena, x, g, u, d, y); });
   });
@@ -124,11 +115,11 @@ const int registered = [] {
             const Threads pool(threads);
             Arena arena;
             const auto x = normal(Shape{1, 4096}), weight = normal(Shape{16384, 4096});
-            const auto panels = plain ? kernel::Panels<float>() : packed(pool, arena, weight);
+            const auto w = plain ? operand(weight) : packed(pool, arena, weight);
             Tensor<float, 2> y(Shape{1, 16384});
             run_bytes(
                 state, 4096.0 * 16384 * sizeof(float), [&] { return read_bandwidth(threads); },
-                [&] { kernel::linear_forward<float>(pool, arena, x, weight, ConstView<float, 1>(), y, panels); });
+                [&] { kernel::linear_forward<float>(pool, arena, x, w, ConstView<float, 1>(), y); });
           });
   }
   return 0;

@@ -139,12 +139,11 @@ void compare_linear(Index in, Index out, Index rows, int threads) {
   const Threads pool(threads);
   Arena arena;
   const auto x = normal(Shape{rows, in}), weight = normal(Shape{out, in}, 2);
-  const auto panels =
-      kernel::pack_panels_transposed<float>(pool, weight, arena.allocate<float>(kernel::Panels<float>::size(in, out)));
+  const auto w = kernel::pack(pool, kernel::Operand<float>::transposed(weight),
+                              arena.allocate<float>(kernel::Operand<float>::size(in, out)));
   Comparison comparison(Shape{rows, out}, threads);
-  comparison.add("ours", [&](auto y) -> Work {
-    return [&, y] { kernel::linear_forward<float>(pool, arena, x, weight, {}, y, panels); };
-  });
+  comparison.add("ours",
+                 [&](auto y) -> Work { return [&, y] { kernel::linear_forward<float>(pool, arena, x, w, {}, y); }; });
   for (const Peer& peer : peers())
     if (peer.linear) comparison.add(peer.name, [&](auto y) { return peer.linear(x, weight, y); });
   const std::string title = "linear " + std::to_string(in) + "x" + std::to_string(out) + ", " + std::to_string(rows) +

@@ -48,6 +48,7 @@
 #include "eigenformer/kernel/loss.hpp"
 #include "eigenformer/kernel/mask.hpp"
 #include "eigenformer/kernel/norm.hpp"
+#include "eigenformer/kernel/operand.hpp"
 #include "eigenformer/kernel/positions.hpp"
 #include "eigenformer/kernel/relative.hpp"
 #include "eigenformer/kernel/rotary.hpp"

@@ -153,29 +153,6 @@ TYPED_TEST(ActivationKernel, FarFromZero) {
   }
 }
 
-TYPED_TEST(ActivationKernel, GatesAreProducts) {
-  using T = TypeParam;
-  for (const Index width : sizes)
-    for_layouts([&](Layout layout) {
-      const Shape<2> shape{3, width};
-      const Guarded<T, 2> gate(shape, layout, 1), x(shape, layout, 2), dy(shape, layout, 3), y(shape, layout),
-          dgate(shape, layout), dx(shape, layout);
-      kernel::gate_forward<Silu, T>({}, gate, x, y);
-      kernel::gate_backward<Silu, T>({}, gate, x, dy, prepared(dgate, false), prepared(dx, true));
-      const auto before = Numbers(77);
-      auto added = before;
-      for (Index i = 0; i < 3; ++i)
-        for (Index j = 0; j < width; ++j) {
-          const double g = static_cast<double>(gate(i, j)), s = 1 / (1 + std::exp(-g)),
-                       unit = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
-          ASSERT_NEAR(y(i, j), g * s * static_cast<double>(x(i, j)), unit);
-          ASSERT_NEAR(dgate(i, j), static_cast<double>(dy(i, j)) * static_cast<double>(x(i, j)) * (s + g * s * (1 - s)),
-                      unit);
-          ASSERT_NEAR(dx(i, j), added() + static_cast<double>(dy(i, j)) * g * s, unit);
-        }
-    });
-}
-
 TYPED_TEST(ActivationKernel, EmptyAxes) {
   using T = TypeParam;
   for (const auto shape : {Shape<2>{0, 5}, Shape<2>{5, 0}}) {
@@ -196,8 +173,10 @@ TYPED_TEST(ActivationKernel, AtTheEndOfAProduct) {
         const Guarded<T, 1> bias(Shape{out}, layout, 3);
         Arena arena;
         const T* const added = with_bias ? bias.view().data() : nullptr;
-        kernel::linear_forward_then<T>({}, arena, x, w, {}, y, kernel::ActivatedBias<Relu, T>{added, kept});
-        kernel::linear_forward_then<T>({}, arena, x, w, {}, alone, kernel::ActivatedBias<Relu, T>{added});
+        kernel::linear_forward_then<T>({}, arena, x, kernel::Operand<T>::transposed(w), y,
+                                       kernel::ActivatedBias<Relu, T>{added, kept});
+        kernel::linear_forward_then<T>({}, arena, x, kernel::Operand<T>::transposed(w), alone,
+                                       kernel::ActivatedBias<Relu, T>{added});
         expect_close(kept, oracle::linear(x.values(), w.values(), with_bias ? bias.values() : oracle::Array<1>()),
                      Tolerance<T>::product);
         for (Index i = 0; i < 7; ++i)

@@ -28,7 +28,7 @@ TYPED_TEST(EmbeddingKernel, LooksUpAndScattersBack) {
             dy(Shape{rows, width}, layout, 2), dtable(Shape{vocabulary, width}, layout);
         for (Index i = 0; i < rows; ++i)
           ids(i) = static_cast<Id>((i * i + vocabulary - 1) % vocabulary);  // repeats, and both ends
-        kernel::embedding_forward<T>({}, ids, table, scale, y);
+        kernel::embedding_forward<T>({}, ids, kernel::Operand<T>::transposed(table), scale, y);
         for (Index i = 0; i < rows; ++i)
           for (Index j = 0; j < width; ++j) ASSERT_EQ(y(i, j), table(ids(i), j) * scale);
 
@@ -54,9 +54,9 @@ TYPED_TEST(EmbeddingKernel, EmptyAxes) {
   using T = TypeParam;
   const Guarded<T, 2> table(Shape{4, 5}, {}, 1), none(Shape{0, 5}), dtable(Shape{4, 5}), narrow(Shape{4, 0}),
       y(Shape{2, 0});
-  kernel::embedding_forward<T>({}, std::vector<Id>(), table, T{1}, none);
+  kernel::embedding_forward<T>({}, std::vector<Id>(), kernel::Operand<T>::transposed(table), T{1}, none);
   kernel::embedding_backward<T>({}, std::vector<Id>(), none, T{1}, {dtable, false});
   for (Index i = 0; i < 20; ++i) EXPECT_EQ(dtable(i / 5, i % 5), 0);
-  kernel::embedding_forward<T>({}, std::vector<Id>{3, 0}, narrow, T{1}, y);
+  kernel::embedding_forward<T>({}, std::vector<Id>{3, 0}, kernel::Operand<T>::transposed(narrow), T{1}, y);
   kernel::embedding_backward<T>({}, std::vector<Id>{3, 0}, y, T{1}, {narrow, false});
 }

@@ -23,9 +23,13 @@ oracle::Expected<2> map_elements(const oracle::Expected<2>& x, auto&& f) {
 }
 
 template <class T>
-kernel::Panels<T> packed(Arena& arena, ConstView<T, 2> weight) {
-  return kernel::pack_panels_transposed<T>(
-      {}, weight, arena.allocate<T>(kernel::Panels<T>::size(weight.extent(1), weight.extent(0))));
+kernel::Operand<T> operand(ConstView<T, 2> weight) {
+  return kernel::Operand<T>::transposed(weight);
+}
+template <class T>
+kernel::Operand<T> packed(Arena& arena, ConstView<T, 2> weight) {
+  return kernel::pack({}, operand(weight),
+                      arena.allocate<T>(kernel::Operand<T>::size(weight.extent(1), weight.extent(0))));
 }
 
 }  // namespace
@@ -41,29 +45,27 @@ TYPED_TEST(FeedForwardKernel, PlainAndGated) {
     for (const Index hidden : {3, 70})
       for_layouts([&](Layout layout) {
         const Guarded<T, 2> x(Shape{rows, Index{9}}, layout, 1), gate(Shape{hidden, Index{9}}, layout, 2),
-            up(Shape{hidden, Index{9}}, layout, 3), down(Shape{Index{5}, hidden}, layout, 4),
-            residual(Shape{rows, Index{5}}, layout, 8);
+            up(Shape{hidden, Index{9}}, layout, 3), down(Shape{Index{5}, hidden}, layout, 4);
         const Guarded<T, 1> gate_bias(Shape{hidden}, layout, 5), up_bias(Shape{hidden}, layout, 6),
             down_bias(Shape{5}, layout, 7);
         const auto g = oracle::linear(x.values(), gate.values(), gate_bias.values()),
                    u = oracle::linear(x.values(), up.values(), up_bias.values());
         const auto plain_hidden = map_elements(u, [](Index, double s) { return silu_of(s); });
         const auto gated_hidden = map_elements(g, [&](Index i, double s) { return silu_of(s) * u.values.data()[i]; });
-        auto plain = oracle::linear(plain_hidden.values, down.values(), down_bias.values());
-        plain.add(residual.values());
+        const auto plain = oracle::linear(plain_hidden.values, down.values(), down_bias.values());
         const auto gated = oracle::linear(gated_hidden.values, down.values(), down_bias.values());
         Arena arena;
         for (const bool pack : {false, true})
           for (const bool keep : {false, true}) {
             const auto map = [&](const Guarded<T, 2>& weight, const Guarded<T, 1>& bias) {
-              return kernel::LinearMap<T>{weight, bias, pack ? packed<T>(arena, weight) : kernel::Panels<T>()};
+              return kernel::WeightAndBias<T>{pack ? packed<T>(arena, weight) : operand<T>(weight), bias};
             };
             const Guarded<T, 2> y(Shape{rows, Index{5}}, layout), z(Shape{rows, Index{5}}, layout),
                 kept(Shape{rows, hidden}, layout), kept_gate(Shape{rows, hidden}, layout),
                 kept_up(Shape{rows, hidden}, layout);
             const View<T, 2> none;
             kernel::mlp_forward<Silu, T>({}, arena, x, map(up, up_bias), map(down, down_bias),
-                                         keep ? kept.view() : none, y, residual);
+                                         keep ? kept.view() : none, y);
             kernel::gated_mlp_forward<Silu, T>({}, arena, x, map(gate, gate_bias), map(up, up_bias),
                                                map(down, down_bias), keep ? kept_gate.view() : none,
                                                keep ? kept_up.view() : none, z);
@@ -84,15 +86,15 @@ TYPED_TEST(FeedForwardKernel, ARowAloneIsTheRowInABatch) {
   const Guarded<T, 2> x(Shape{800, 9}, {}, 1), gate(Shape{70, 9}, {}, 2), up(Shape{70, 9}, {}, 3),
       down(Shape{5, 70}, {}, 4), y(Shape{800, 5}), z(Shape{800, 5}), one(Shape{1, 5});
   Arena arena;
-  const kernel::LinearMap<T> g{gate, {}, packed<T>(arena, gate)}, u{up, {}, packed<T>(arena, up)},
-      d{down, {}, packed<T>(arena, down)}, per_call{up}, down_per_call{down};
+  const kernel::WeightAndBias<T> g{packed<T>(arena, gate)}, u{packed<T>(arena, up)}, d{packed<T>(arena, down)},
+      per_call{operand<T>(up)}, down_per_call{operand<T>(down)};
   kernel::mlp_forward<Relu, T>({}, arena, x, u, d, {}, y);
   kernel::gated_mlp_forward<Gelu, T>({}, arena, x, g, u, d, {}, {}, z);
   for (const Index i : {0, 5, 383, 384, 385, 799}) {
     kernel::mlp_forward<Relu, T>({}, arena, x.view().slice(0, i, 1), per_call, down_per_call, {}, one);
     for (Index j = 0; j < 5; ++j) ASSERT_EQ(one(0, j), y(i, j));
-    kernel::gated_mlp_forward<Gelu, T>({}, arena, x.view().slice(0, i, 1), {gate}, per_call, down_per_call, {}, {},
-                                       one);
+    kernel::gated_mlp_forward<Gelu, T>({}, arena, x.view().slice(0, i, 1), {operand<T>(gate)}, per_call, down_per_call,
+                                       {}, {}, one);
     for (Index j = 0; j < 5; ++j) ASSERT_EQ(one(0, j), z(i, j));
   }
 }

@@ -24,9 +24,9 @@ TYPED_TEST(LinearKernel, Forward) {
       const Guarded<T, 2> x(Shape{rows, in}, layout, 1), w(Shape{out, in}, layout, 2), y(Shape{rows, out}, layout),
           z(y.view().shape(), layout);
       const Guarded<T, 1> b(Shape{out}, layout, 3);
-      kernel::linear_forward<T>({}, this->arena, x, w, b, y);
+      kernel::linear_forward<T>({}, this->arena, x, kernel::Operand<T>::transposed(w), b, y);
       expect_close(y, oracle::linear(x.values(), w.values(), b.values()), Tolerance<T>::product);
-      kernel::linear_forward<T>({}, this->arena, x, w, {}, z);
+      kernel::linear_forward<T>({}, this->arena, x, kernel::Operand<T>::transposed(w), {}, z);
       expect_close(z, oracle::linear(x.values(), w.values(), {}), Tolerance<T>::product);
     });
   });
@@ -91,7 +91,7 @@ TYPED_TEST(LinearKernel, ExactOnSmallIntegers) {
     const auto integer = [&] { return static_cast<int>(numbers() * 5); };
     x.fill(integer);
     w.fill(integer);
-    kernel::linear_forward<T>({}, this->arena, x, w, {}, y);
+    kernel::linear_forward<T>({}, this->arena, x, kernel::Operand<T>::transposed(w), {}, y);
     expect_close(y, oracle::linear(x.values(), w.values(), {}), 0);
     const auto y_values = y.values(), w_values = w.values(), x_values = x.values();
     kernel::linear_backward_input<T>({}, this->arena, y, w, {dx, false});
@@ -113,7 +113,7 @@ TYPED_TEST(LinearKernel, LongSums) {
   using T = TypeParam;
   const Guarded<T, 2> x(Shape{7, 1100}, {3}, 1), w(Shape{37, 1100}, {3}, 2),
       y(Shape{7, 37}, {3});  // longer than any block of k
-  kernel::linear_forward<T>({}, this->arena, x, w, {}, y);
+  kernel::linear_forward<T>({}, this->arena, x, kernel::Operand<T>::transposed(w), {}, y);
   expect_close(y, oracle::linear(x.values(), w.values(), {}), Tolerance<T>::product);
 }
 
@@ -130,7 +130,7 @@ TYPED_TEST(LinearKernel, EmptyAxes) {
               dx(Shape{rows, in}), dw(Shape{out, in});
           const Guarded<T, 1> b(Shape{out}, {}, 3), db(Shape{out});
           const auto zero = [](Index, Index) { return 0.0; };
-          kernel::linear_forward<T>({}, this->arena, x, w, b, y);
+          kernel::linear_forward<T>({}, this->arena, x, kernel::Operand<T>::transposed(w), b, y);
           expect_close(y, oracle::linear(x.values(), w.values(), b.values()), Tolerance<T>::product);
 
           const auto dx_place = prepared(dx, add), dw_place = prepared(dw, add);
@@ -164,7 +164,8 @@ TYPED_TEST(LinearKernel, NothingIsComputedForNobody) {
 TYPED_TEST(LinearKernel, RepeatedRows) {
   using T = TypeParam;
   const Guarded<T, 2> x(Shape{1, 17}, {}, 1), w(Shape{21, 17}, {}, 2), y(Shape{5, 21}), once(Shape{1, 21});
-  kernel::linear_forward<T>({}, this->arena, ConstView<T, 2>(x.view().data(), {5, 17}, {0, 1}), w, {}, y);
+  kernel::linear_forward<T>({}, this->arena, ConstView<T, 2>(x.view().data(), {5, 17}, {0, 1}),
+                            kernel::Operand<T>::transposed(w), {}, y);
   Tensor<double, 2> repeated(Shape{5, 17});
   for (Index i = 0; i < 5; ++i)
     for (Index j = 0; j < 17; ++j) repeated(i, j) = static_cast<double>(x(0, j));
@@ -177,12 +178,13 @@ TYPED_TEST(LinearKernel, ARowAloneAndARowOfManyAreTheSameBits) {
   constexpr Index rows = 23, out = 75, in = 600;
   const Guarded<T, 2> x(Shape{rows, in}, {}, 1), w(Shape{out, in}, {}, 2), y(Shape{rows, out});
   const Guarded<T, 1> b(Shape{out}, {}, 3);
-  kernel::linear_forward<T>({}, this->arena, x, w, b, y);
+  kernel::linear_forward<T>({}, this->arena, x, kernel::Operand<T>::transposed(w), b, y);
   for (Index count = 1; count <= kernel::few_rows + 1; ++count)
     for (Index row = 0; row + count <= rows; row += 3) {
       const Index first = row * 2 % (out - 19);
       const Guarded<T, 2> part(Shape{count, 19});
-      kernel::linear_forward<T>({}, this->arena, x.view().slice(0, row, count), w.view().slice(0, first, 19),
+      kernel::linear_forward<T>({}, this->arena, x.view().slice(0, row, count),
+                                kernel::Operand<T>::transposed(w.view().slice(0, first, 19)),
                                 ConstView<T, 1>(b.view().slice(0, first, 19)), part);
       for (Index i = 0; i < count; ++i)
         for (Index j = 0; j < 19; ++j) ASSERT_EQ(part(i, j), y(row + i, first + j)) << count << " rows from " << row;
@@ -201,7 +203,7 @@ TYPED_TEST(LinearKernel, TheRestOfABatchDoesNotChangeDerivativesOfARow) {
   }
 }
 
-// Panels that were packed before, against a guard page, and the same bits as without.
+// Packed before, against a guard page, and the same bits as without.
 TYPED_TEST(LinearKernel, PackedWeights) {
   using T = TypeParam;
   for (const Index rows : {Index{1}, Index{7}, kernel::few_rows, kernel::few_rows + 1})
@@ -209,10 +211,10 @@ TYPED_TEST(LinearKernel, PackedWeights) {
       for (const Index in : {1, 17, 530}) {
         const Guarded<T, 2> x(Shape{rows, in}, {5}, 1), w(Shape{out, in}, {3}, 2), y(Shape{rows, out}, {2}),
             z(Shape{rows, out});
-        const Guarded<T, 1> b(Shape{out}, {}, 3), panels(Shape{kernel::Panels<T>::size(in, out)});
-        const auto packed = kernel::pack_panels_transposed<T>({}, w, panels.view().data());
-        kernel::linear_forward<T>(Threads(2), this->arena, x, w, ConstView<T, 1>(b), y);
-        kernel::linear_forward<T>({}, this->arena, x, w, ConstView<T, 1>(b), z, packed);
+        const Guarded<T, 1> b(Shape{out}, {}, 3), memory(Shape{kernel::Operand<T>::size(in, out)});
+        const auto values = kernel::Operand<T>::transposed(w), packed = kernel::pack({}, values, memory.view().data());
+        kernel::linear_forward<T>(Threads(2), this->arena, x, values, ConstView<T, 1>(b), y);
+        kernel::linear_forward<T>({}, this->arena, x, packed, ConstView<T, 1>(b), z);
         for (Index i = 0; i < rows; ++i)
           for (Index j = 0; j < out; ++j) ASSERT_EQ(z(i, j), y(i, j)) << rows << ' ' << out << ' ' << in;
       }

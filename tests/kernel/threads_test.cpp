@@ -60,7 +60,7 @@ TEST(KernelThreads, Linear) {
   const auto b = random(Shape{90}, 4);
   expect_same_bits(
       [&](const Threads& threads, Arena& arena, auto& y, auto& dx, auto& dw, auto& db) {
-        kernel::linear_forward<float>(threads, arena, x, w, b, y);
+        kernel::linear_forward<float>(threads, arena, x, kernel::Operand<float>::transposed(w), b, y);
         kernel::linear_backward_input<float>(threads, arena, dy, w, {dx, false});
         kernel::linear_backward_weight<float>(threads, arena, dy, x, {dw, false}, {db, false});
       },
@@ -128,7 +128,7 @@ TEST(KernelThreads, RowByRow) {
         kernel::dropout_backward<float>(threads, x, dropout, {dx, false});
         kernel::activation_forward<Relu, float>(threads, x, active);
         kernel::activation_backward<Relu, float>(threads, x, residual, {dactive, false});
-        kernel::embedding_forward<float>(threads, ids, table, 2.0f, found);
+        kernel::embedding_forward<float>(threads, ids, kernel::Operand<float>::transposed(table), 2.0f, found);
         kernel::embedding_backward<float>(threads, ids, x, 2.0f, {dtable, false});
         kernel::sinusoid_forward<float>(threads, x.view().reshape(Shape{Index{2}, rows / 2, width}), {.first = 3},
                                         10000, positions);

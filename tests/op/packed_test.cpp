@@ -50,9 +50,9 @@ TEST(Packed, AnAccessDropsIt) {
   const auto x = random_tensor<float>(Shape{2, 30}, 1);
   Context ctx;
   pack(ctx, model);
-  EXPECT_TRUE(model.weight.panels().data);
+  EXPECT_TRUE(model.weight.operand(ctx).is_packed());
   model.weight(3, 4) = 1;
-  EXPECT_FALSE(model.weight.panels().data);
+  EXPECT_FALSE(model.weight.operand(ctx).is_packed());
   EXPECT_EQ(op::linear(ctx, x.view(), model.weight)(1, 3), x(1, 4));
 }
 
@@ -65,7 +65,7 @@ TEST(Packed, AloneItComputesTheSameBits) {
   Context ctx;
   pack(ctx, model, {.keep_values = false});
   const OneWeight copy = model;
-  EXPECT_EQ(copy.weight.panels().data, model.weight.panels().data) << "copies share the memory";
+  EXPECT_EQ(copy.weight.operand(ctx).data, model.weight.operand(ctx).data) << "copies share the memory";
   EXPECT_EQ(parameter_count(copy), 1200);
   pack(ctx, model);  // nothing is left to do
   for (const Index rows : {2, 20}) {
@@ -91,7 +91,7 @@ TEST(Packed, AloneItHasNoValues) {
   EXPECT_EQ(error_of([&] { constant.weight.matrix(); }), gone);
   EXPECT_EQ(error_of([&] { initialize(model, 1); }), gone);
   EXPECT_EQ(error_of([&] { zeros_like(model); }), gone);
-  EXPECT_TRUE(model.weight.panels().data);
+  EXPECT_TRUE(model.weight.operand(ctx).is_packed());
 
   // Its derivatives would need them.
   Tape tape;
@@ -100,7 +100,8 @@ TEST(Packed, AloneItHasNoValues) {
   const Tensor<Id, 2> ids(Shape{1, 1});
   EXPECT_EQ(error_of([&] { op::linear(ctx, x.view(), model.weight); }), gone);
   EXPECT_EQ(error_of([&] { op::activated_linear<Relu>(ctx, x.view(), model.weight); }), gone);
-  EXPECT_EQ(error_of([&] { op::mlp<Relu>(ctx, x.view(), {model.weight}, {model.weight}); }), gone);
+  EXPECT_EQ(error_of([&] { op::mlp<Relu>(ctx, x.view(), {model.weight.operand(ctx)}, {model.weight.operand(ctx)}); }),
+            gone);
   EXPECT_EQ(error_of([&] { op::embedding(ctx, ids.view(), model.weight); }), gone);
   OneWeight gradient;
   EXPECT_EQ(error_of([&] { tape.watch(constant, gradient); }), gone);

@@ -172,53 +172,19 @@ void activation_backward(const Threads& threads, ConstView<T, 2> x, ConstView<T,
   });
 }
 
-/// y = activation(gate) ∘ x, all (R, D) (Dauphin et al. 2017; Shazeer 2020)
-template <class Activation, class T>
-void gate_forward(const Threads& threads, ConstView<T, 2> gate, ConstView<T, 2> x, View<T, 2> y) {
-  const Index width = x.width();
-  threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i)
-      for_vec_packs<T>(width, [&](Index j, auto n) {
-        store(y.row(i) + j, Activation::value(load(gate.row(i) + j, n)) * load(x.row(i) + j, n), n);
-      });
-  });
-}
-
-/// dgate ← dy ∘ x ∘ activation′(gate), dx ← dy ∘ activation(gate)
-template <class Activation, class T>
-void gate_backward(const Threads& threads, ConstView<T, 2> gate, ConstView<T, 2> x, ConstView<T, 2> dy,
-                   Gradient<T, 2> dgate, Gradient<T, 2> dx) {
-  const Index width = x.width();
-  threads.parallel_for(x.rows(), row_grain(width), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i)
-      for_vec_packs<T>(width, [&](Index j, auto n) {
-        const auto at = load(gate.row(i) + j, n), out = load(dy.row(i) + j, n), in = load(x.row(i) + j, n);
-        const auto put = [&](const Gradient<T, 2>& to, auto gradient) {
-          if (to) store(to.row(i) + j, to.add ? load(to.row(i) + j, n) + gradient : gradient, n);
-        };
-        put(dgate, out * in * Activation::derivative(at));
-        put(dx, out * Activation::value(at));
-      });
-  });
-}
-
-/// The end of a product: adds bias (N), keeps that sum in `kept`, applies the activation, and adds the residual (M, N);
-/// all three may be null.
+/// The end of a product: adds bias (N), keeps that sum in `kept`, and applies the activation; the former two may be
+/// null.
 template <class Activation, class T>
 struct ActivatedBias {
   const T* bias;
   View<T, 2> kept{};
-  ConstView<T, 2> residual{};
 
-  void prefetch(Index row, Index column, Index count) const { prefetch_row(residual, row, column, count); }
   void operator()(Index row, Index column, T* out, Index count) const {
     T* const keep = kept ? kept.row(row) + column : nullptr;
-    const T* const by = residual ? residual.row(row) + column : nullptr;
     for_vec_packs<T>(count, [&](Index i, auto n) {
       const auto sum = bias ? load(out + i, n) + load(bias + column + i, n) : load(out + i, n);
       if (keep) store(keep + i, sum, n);
-      const auto value = Activation::value(sum);
-      store(out + i, by ? value + load(by + i, n) : value, n);
+      store(out + i, Activation::value(sum), n);
     });
   }
 };

@@ -4,28 +4,24 @@
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
-#include "eigenformer/kernel/gemm.hpp"
+#include "eigenformer/kernel/operand.hpp"
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
-/// y (R, D) = scale · table (V, D) at ids (R), which must be in [0, V).
+/// y (R, D) = scale · the columns `ids` (R) of the table (D, V), which must be in [0, V).
 template <class T>
-void embedding_forward(const Threads& threads, ConstView<Id, 1> ids, ConstView<T, 2> table, T scale, View<T, 2> y) {
-  const Index width = table.width();
+void embedding_forward(const Threads& threads, ConstView<Id, 1> ids, const Operand<T>& table, T scale, View<T, 2> y) {
+  const Index width = table.depth;
   threads.parallel_for(ids.size(), row_grain(width), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) row_map(y.row(i), width) = row_map(table.row(ids[i]), width) * scale;
-  });
-}
-
-/// The same with the table packed as a right factor; each element of its rows is a line apart.
-template <class T>
-void embedding_forward(const Threads& threads, ConstView<Id, 1> ids, const Panels<T>& table, T scale, View<T, 2> y) {
-  threads.parallel_for(ids.size(), row_grain(table.depth), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
-      const T* const row = table.at(ids[i] / Tile<T>::width, 0) + ids[i] % Tile<T>::width;
-      for (Index k = 0; k < table.depth; ++k) y(i, k) = row[k * Tile<T>::width] * scale;
+      if (table.values) {
+        row_map(y.row(i), width) = row_map(table.values.row(ids[i]), width) * scale;
+        continue;
+      }
+      const auto panel = table.block(ids[i] / Tile<T>::width, 0, width, nullptr);  // a row's elements are a line apart
+      for (Index k = 0; k < width; ++k) y(i, k) = panel.data[k * panel.stride + ids[i] % Tile<T>::width] * scale;
     }
   });
 }

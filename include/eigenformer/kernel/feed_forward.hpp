@@ -15,14 +15,11 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
-/// A linear map: weight (Out, In), bias (Out) or null, and the weight packed, or null.
+/// What a linear map of x is made of: x·weight + bias.
 template <class T>
-struct LinearMap {
-  ConstView<T, 2> weight;
-  ConstView<T, 1> bias{};
-  Panels<T> panels{};
-
-  Index out() const { return weight.extent(0); }
+struct WeightAndBias {
+  Operand<T> weight;       // (In, Out)
+  ConstView<T, 1> bias{};  // (Out) or null
 };
 
 /// An activation whose value serves in the place of its argument: value and derivative are the same of both.
@@ -35,8 +32,8 @@ namespace detail {
 
 /// f(first, count) for chunks of rows whose hidden values fit the cache; larger ones where weights are packed per call.
 template <class T, class F>
-void for_row_chunks(Index rows, const LinearMap<T>& map, F&& f) {
-  const Index chunk = map.panels.data ? 4 * row_block : 16 * row_block;
+void for_row_chunks(Index rows, const Operand<T>& weight, F&& f) {
+  const Index chunk = weight.is_packed() ? 4 * row_block : 16 * row_block;
   for (Index first = 0; first < rows; first += chunk) f(first, (std::min)(chunk, rows - first));
 }
 
@@ -104,19 +101,17 @@ struct GateSlope {
 }  // namespace detail
 
 /// y (M, D) from x (M, D); `kept` (M, F) is for the backward pass, null if there is none: x·Uᵀ + b, or activation of
-/// that if it is gradient_from_output. The residual (M, D), which may be null, is added.
+/// that if it is gradient_from_output.
 template <class Activation, class T>
-void mlp_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const LinearMap<T>& up,
-                 const LinearMap<T>& down, View<T, 2> kept, View<T, 2> y, ConstView<T, 2> residual = {}) {
-  detail::for_row_chunks(x.rows(), up, [&](Index first, Index count) {
+void mlp_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const WeightAndBias<T>& up,
+                 const WeightAndBias<T>& down, View<T, 2> kept, View<T, 2> y) {
+  detail::for_row_chunks(x.rows(), up.weight, [&](Index first, Index count) {
     const auto scratch = arena.scratch();
     const View<T, 2> part = kept ? kept.slice(0, first, count) : View<T, 2>();
-    const View<T, 2> hidden = kept && Idempotent<Activation> ? part : arena.allocate<T>(Shape{count, up.out()});
-    linear_forward_then<T>(threads, arena, x.slice(0, first, count), up.weight, up.panels, hidden,
+    const View<T, 2> hidden = kept && Idempotent<Activation> ? part : arena.allocate<T>(Shape{count, up.weight.width});
+    linear_forward_then<T>(threads, arena, x.slice(0, first, count), up.weight, hidden,
                            ActivatedBias<Activation, T>{up.bias.data(), Idempotent<Activation> ? View<T, 2>() : part});
-    linear_forward_then<T>(threads, arena, hidden, down.weight, down.panels, y.slice(0, first, count),
-                           ActivatedBias<Identity, T>{
-                               down.bias.data(), {}, residual ? residual.slice(0, first, count) : ConstView<T, 2>()});
+    linear_forward<T>(threads, arena, hidden, down.weight, down.bias, y.slice(0, first, count));
   });
 }
 
@@ -128,51 +123,52 @@ struct LinearGradient {
 };
 
 template <class Activation, class T>
-void mlp_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const LinearMap<T>& up,
-                  const LinearMap<T>& down, ConstView<T, 2> kept, ConstView<T, 2> dy, Gradient<T, 2> dx,
+void mlp_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const WeightAndBias<T>& up,
+                  const WeightAndBias<T>& down, ConstView<T, 2> kept, ConstView<T, 2> dy, Gradient<T, 2> dx,
                   LinearGradient<T> dup, LinearGradient<T> ddown) {
   const auto scratch = arena.scratch();
   const auto dsum = arena.allocate<T>(kept.shape());
   const View<T, 2> hidden = Idempotent<Activation> ? View<T, 2>() : arena.allocate<T>(kept.shape());
-  linear_backward_input<T>(threads, arena, dy, down.weight, {dsum, false},
+  linear_backward_input<T>(threads, arena, dy, down.weight.values, {dsum, false},
                            detail::ActivationSlope<Activation, T>{kept, hidden});
   linear_backward_weight<T>(threads, arena, dy, hidden ? ConstView<T, 2>(hidden) : kept, ddown.weight, ddown.bias);
-  linear_backward_input<T>(threads, arena, dsum, up.weight, dx);
+  linear_backward_input<T>(threads, arena, dsum, up.weight.values, dx);
   linear_backward_weight<T>(threads, arena, dsum, x, dup.weight, dup.bias);
 }
 
 /// y (M, D) from x (M, D); kept_gate and kept_up (M, F) are for the backward pass, null if there is none: x·Gᵀ and
 /// x·Uᵀ.
 template <class Activation, class T>
-void gated_mlp_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const LinearMap<T>& gate,
-                       const LinearMap<T>& up, const LinearMap<T>& down, View<T, 2> kept_gate, View<T, 2> kept_up,
-                       View<T, 2> y) {
-  detail::for_row_chunks(x.rows(), up, [&](Index first, Index count) {
+void gated_mlp_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const WeightAndBias<T>& gate,
+                       const WeightAndBias<T>& up, const WeightAndBias<T>& down, View<T, 2> kept_gate,
+                       View<T, 2> kept_up, View<T, 2> y) {
+  detail::for_row_chunks(x.rows(), up.weight, [&](Index first, Index count) {
     const auto scratch = arena.scratch();
     const auto rows = x.slice(0, first, count);
-    const View<T, 2> gates = kept_gate ? kept_gate.slice(0, first, count) : arena.allocate<T>(Shape{count, gate.out()});
-    const auto hidden = arena.allocate<T>(Shape{count, up.out()});
-    linear_forward<T>(threads, arena, rows, gate.weight, gate.bias, gates, gate.panels);
-    linear_forward_then<T>(threads, arena, rows, up.weight, up.panels, hidden,
+    const View<T, 2> gates =
+        kept_gate ? kept_gate.slice(0, first, count) : arena.allocate<T>(Shape{count, gate.weight.width});
+    const auto hidden = arena.allocate<T>(Shape{count, up.weight.width});
+    linear_forward<T>(threads, arena, rows, gate.weight, gate.bias, gates);
+    linear_forward_then<T>(threads, arena, rows, up.weight, hidden,
                            detail::GatedBias<Activation, T>{up.bias.data(), gates,
                                                             kept_up ? kept_up.slice(0, first, count) : View<T, 2>()});
-    linear_forward<T>(threads, arena, hidden, down.weight, down.bias, y.slice(0, first, count), down.panels);
+    linear_forward<T>(threads, arena, hidden, down.weight, down.bias, y.slice(0, first, count));
   });
 }
 
 template <class Activation, class T>
-void gated_mlp_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const LinearMap<T>& gate,
-                        const LinearMap<T>& up, const LinearMap<T>& down, ConstView<T, 2> kept_gate,
+void gated_mlp_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const WeightAndBias<T>& gate,
+                        const WeightAndBias<T>& up, const WeightAndBias<T>& down, ConstView<T, 2> kept_gate,
                         ConstView<T, 2> kept_up, ConstView<T, 2> dy, Gradient<T, 2> dx, LinearGradient<T> dgate,
                         LinearGradient<T> dup, LinearGradient<T> ddown) {
   const auto scratch = arena.scratch();
   const auto gate_slope = arena.allocate<T>(kept_gate.shape()), up_slope = arena.allocate<T>(kept_gate.shape()),
              hidden = arena.allocate<T>(kept_gate.shape());
-  linear_backward_input<T>(threads, arena, dy, down.weight, {gate_slope, false},
+  linear_backward_input<T>(threads, arena, dy, down.weight.values, {gate_slope, false},
                            detail::GateSlope<Activation, T>{kept_gate, kept_up, up_slope, hidden});
   linear_backward_weight<T>(threads, arena, dy, hidden, ddown.weight, ddown.bias);
-  linear_backward_input<T>(threads, arena, gate_slope, gate.weight, dx);
-  linear_backward_input<T>(threads, arena, up_slope, up.weight, {dx.view, true});
+  linear_backward_input<T>(threads, arena, gate_slope, gate.weight.values, dx);
+  linear_backward_input<T>(threads, arena, up_slope, up.weight.values, {dx.view, true});
   linear_backward_weight<T>(threads, arena, gate_slope, x, dgate.weight, dgate.bias);
   linear_backward_weight<T>(threads, arena, up_slope, x, dup.weight, dup.bias);
 }

@@ -1,13 +1,11 @@
-// Matrix products in register tiles. The right factor is repacked into panels, k-major and as wide as the tile, ahead
-// or block by block where it is used; for few rows it is read where it lies. The left one is read in place or, where
-// its k axis is strided, from a packed copy. Every element of the result is a sum over blocks of k = 0 … depth_block −
-// 1, …, in that order, each one chain of fused multiply-adds over its k, whatever tile, edge or thread computes it:
-// that is the bit guarantee.
+// Matrix products in register tiles. The right operand is packed into panels, ahead or block by block where it is used;
+// for few rows it is read where it lies. The left one is read in place or, where its k axis is strided, from a packed
+// copy. Every element of the result is a sum over blocks of k = 0 … depth_block − 1, …, in that order, each one chain
+// of fused multiply-adds over its k, whatever tile, edge or thread computes it: that is the bit guarantee.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "eigenformer/core/arena.hpp"
@@ -15,52 +13,20 @@
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
+#include "eigenformer/kernel/operand.hpp"
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
-/// rows × vectors accumulators, `vectors` registers of the right factor and one of the left fill the register file.
-template <Real T>
-struct Tile {
-#if defined(__AVX512F__) || defined(__ARM_NEON)
-  static constexpr int rows = 6, vectors = 4;  // 32 registers
-#else
-  static constexpr int rows = 4, vectors = 3;  // 16 registers
-#endif
-  static constexpr Index width = vectors * Vec<T>::lanes;
-};
-
 inline constexpr Index depth_block = 512;  // a panel's block stays in the second-level cache
 inline constexpr Index row_block = 96;     // a multiple of both tile heights
 inline constexpr Index panel_block = 4;    // panels that one task computes
+/// Up to so many rows, a right operand wᵀ is read where it lies: to turn it to columns takes no longer than to read it
+/// from memory.
+inline constexpr Index few_rows = 16;
 template <class T>
 inline constexpr Index cache_line = 64 / static_cast<Index>(sizeof(T));  // elements
-
-/// The right factor B (K, N): panel p holds columns p·width … of all K rows, one row after the other, zero beyond N.
-template <Real T>
-struct Panels {
-  const T* data = nullptr;
-  Index depth = 0, width = 0;  // K, N
-
-  Index count() const { return (width + Tile<T>::width - 1) / Tile<T>::width; }
-  const T* at(Index panel, Index k) const { return data + (panel * depth + k) * Tile<T>::width; }
-  static Index size(Index depth, Index width) {
-    return (width + Tile<T>::width - 1) / Tile<T>::width * Tile<T>::width * depth;
-  }
-};
-
-/// A right factor wᵀ for w (N, K) that is packed block by block, where and when it is needed; for few rows not at all.
-template <Real T>
-struct TransposedRight {
-  ConstView<T, 2> w;
-};
-
-/// A right factor b (K, N) as it lies, packed likewise.
-template <Real T>
-struct PlainRight {
-  ConstView<T, 2> b;
-};
 
 /// What is done to every piece of C that is finished, while it is in the cache: f(row, column, pointer, count) for each
 /// of its rows, and before that, where f has it, f.prefetch(row, column, count). A reference to f, whose type is
@@ -95,7 +61,7 @@ class Epilogue {
   void (*prefetch_)(const void* f, Index row, Index rows, Index column, Index count) = nullptr;
 };
 
-/// The left factor A (M, K): element (m, k) at data[m·stride + k]; or `transposed`, at data[k·stride + m].
+/// The left operand A (M, K): element (m, k) at data[m·stride + k]; or `transposed`, at data[k·stride + m].
 template <Real T>
 struct Left {
   const T* data;
@@ -173,98 +139,6 @@ void any_tile(Index rows, const TileInput<T>& in, T* c, Index c_stride, bool add
   tile<T, Rows, Vectors>(in, buffer, Vectors * Vec<T>::lanes, add);
   for (Index i = 0; i < Rows; ++i) std::copy_n(buffer + i * Vectors * Vec<T>::lanes, width, c + i * c_stride);
 }
-
-/// One panel of B = scale·wᵀ: `count` ≤ Tile width rows of w, `depth` long, become columns of rows `width` apart; zero
-/// up to a whole vector.
-template <class T>
-void pack_panel_transposed(const T* w, Index w_stride, Index count, Index depth, T scale, T* to,
-                           Index width = Tile<T>::width) {
-  constexpr Index lanes = Vec<T>::lanes;
-  for (Index first = 0; first < count; first += lanes) {
-    T* const out = to + first;
-    const T* const in = w + first * w_stride;
-    const Index column_count = (std::min)(count - first, lanes);
-    Index k = 0;
-    for (; k + lanes <= depth; k += lanes) {
-      Vec<T> block[static_cast<std::size_t>(lanes)];
-      for (Index i = 0; i < lanes; ++i)
-        block[i] = i < column_count ? Vec<T>::load(in + i * w_stride + k) * Vec<T>(scale) : Vec<T>(T{0});
-      transpose(block);
-      for (Index i = 0; i < lanes; ++i) block[i].store(out + (k + i) * width);
-    }
-    for (; k < depth; ++k) {
-      for (Index i = 0; i < column_count; ++i) out[k * width + i] = in[i * w_stride + k] * scale;
-      std::fill_n(out + k * width + column_count, lanes - column_count, T{0});
-    }
-  }
-}
-
-/// One panel of B as it lies: `depth` rows of `count` ≤ Tile width elements; zero beyond.
-template <class T>
-void pack_panel(const T* b, Index b_stride, Index count, Index depth, T* to) {
-  constexpr Index width = Tile<T>::width, lanes = Vec<T>::lanes;
-  for (Index k = 0; k < depth; ++k, to += width) {
-    if (count == width) {
-      unroll<Tile<T>::vectors>(
-          [&](auto v) EIGENFORMER_INLINE_LAMBDA { Vec<T>::load(b + k * b_stride + v * lanes).store(to + v * lanes); });
-      continue;
-    }
-    std::memcpy(to, b + k * b_stride, static_cast<std::size_t>(count) * sizeof(T));
-    std::fill_n(to + count, width - count, T{0});
-  }
-}
-
-}  // namespace detail
-
-/// Packs B = scale·wᵀ for w (N, K).
-template <class T>
-Panels<T> pack_panels_transposed(const Threads& threads, ConstView<T, 2> w, T* to, T scale = 1) {
-  constexpr Index width = Tile<T>::width;
-  const Panels<T> panels{to, w.extent(1), w.extent(0)};
-  threads.parallel_for(panels.count(), row_grain(panels.depth * width), [&](Index begin, Index end) {
-    for (Index p = begin; p < end; ++p)
-      detail::pack_panel_transposed(w.row(p * width), w.stride(0), (std::min)(width, panels.width - p * width),
-                                    panels.depth, scale, to + p * panels.depth * width);
-  });
-  return panels;
-}
-
-namespace detail {
-
-/// What multiply() needs of a right factor: its size, and a pointer to rows [k, k + depth) of a panel, packed into `to`
-/// if it is not yet.
-template <class T>
-struct Right {
-  Index depth, width;
-  bool packs;
-  const Panels<T>* packed = nullptr;
-  const TransposedRight<T>* transposed = nullptr;
-  const PlainRight<T>* plain = nullptr;
-
-  Right(const Panels<T>& b) : depth(b.depth), width(b.width), packs(false), packed(&b) {}
-  Right(const TransposedRight<T>& b) : depth(b.w.extent(1)), width(b.w.extent(0)), packs(true), transposed(&b) {}
-  Right(const PlainRight<T>& b) : depth(b.b.extent(0)), width(b.b.extent(1)), packs(true), plain(&b) {}
-
-  Index panels() const { return (width + Tile<T>::width - 1) / Tile<T>::width; }
-  Index column_count(Index panel) const { return (std::min)(Tile<T>::width, width - panel * Tile<T>::width); }
-  /// The packed block after this one, in the order of multiply(); null if it is not packed or there is none.
-  const T* next(Index panel, Index k, Index first, Index last) const {
-    if (!packed) return nullptr;
-    if (panel + 1 < last) return packed->at(panel + 1, k);
-    return k + depth_block < depth ? packed->at(first, k + depth_block)
-           : last < panels()       ? packed->at(last, 0)
-                                   : nullptr;
-  }
-  const T* block(Index panel, Index k, Index count, T* to) const {
-    const Index first = panel * Tile<T>::width;
-    if (packed) return packed->at(panel, k);
-    if (transposed)
-      pack_panel_transposed(transposed->w.row(first) + k, transposed->w.stride(0), column_count(panel), count, T{1},
-                            to);
-    else pack_panel(plain->b.row(k) + first, plain->b.stride(0), column_count(panel), count, to);
-    return to;
-  }
-};
 
 /// Packs columns [k, k + depth) of the transpose's rows [first, first + count) k-major, row_block apart.
 template <class T>
@@ -374,95 +248,169 @@ void multiply_strips(const Threads& threads, const Left<T>& a, ConstView<T, 2> w
   });
 }
 
+/// C (M, N) = [C +] A·B in tasks: some blocks of rows by up to panel_block panels, through k block by block.
+template <class T>
+class Product {
+ public:
+  Product(const Threads& threads, Arena& arena, const Left<T>& a, const Operand<T>& b, View<T, 2> c, bool add,
+          const Epilogue<T>& epilogue)
+      : a_(a), b_(b), c_(c), add_(add), epilogue_(epilogue), groups_{a.rows},
+        // A task that packs panels does so for many rows.
+        row_tasks_(b.is_packed() ? groups_.blocks() : (groups_.blocks() + 7) / 8),
+        panel_tasks_((b.panels() + panel_block - 1) / panel_block) {
+    if (!b.is_packed()) packed_right_ = arena.allocate<T>(threads.count() * right_size);
+    if (!a.transposed) return;
+    // A transposed left operand that many tasks need is packed for all of them.
+    left_ = panel_tasks_ > 2 ? LeftFrom::packed_ahead : LeftFrom::packed_by_task;
+    packed_left_ = arena.allocate<T>(left_ == LeftFrom::packed_ahead ? groups_.blocks() * row_block * a.depth
+                                                                     : threads.count() * left_size);
+  }
+
+  void run(const Threads& threads) const {
+    if (left_ == LeftFrom::packed_ahead) pack_left_ahead(threads);
+    // Multiplications of a task.
+    const std::int64_t work = std::int64_t{a_.rows} / (std::max)(row_tasks_, Index{1}) * panel_block * width * a_.depth;
+    threads.parallel_for(row_tasks_ * panel_tasks_, static_cast<Index>(500000 / (std::max)(work, std::int64_t{1})),
+                         [&](Index begin, Index end, int slot) {
+                           for (Index task = begin; task < end; ++task) run_task(task, slot);
+                         });
+  }
+
+ private:
+  static constexpr Index width = Tile<T>::width, right_size = panel_block * depth_block * width,
+                         left_size = row_block * depth_block;  // elements that a thread packs at a time
+  enum class LeftFrom { where_it_lies, packed_ahead, packed_by_task };
+  using Block = typename Operand<T>::Block;
+
+  /// Blocks of rows and panels, and where the thread packs.
+  struct Task {
+    Index first_block, last_block, first_panel, last_panel;
+    T *packed_right, *packed_left;
+  };
+  /// Part of k.
+  struct Depth {
+    Index begin, count;
+  };
+  /// a(i, k) = data[i·row_stride + k·k_stride] of a block of rows and a part of k.
+  struct LeftBlock {
+    const T* data;
+    Index row_stride, k_stride;
+  };
+
+  void pack_left_ahead(const Threads& threads) const {
+    threads.parallel_for(groups_.blocks(), row_grain(row_block * a_.depth), [&](Index begin, Index end) {
+      for (Index block = begin; block < end; ++block)
+        pack_left(a_, groups_.block_begin(block), block_rows(block), 0, a_.depth,
+                  packed_left_ + block * row_block * a_.depth);
+    });
+  }
+
+  void run_task(Index index, int slot) const {
+    const Index row_task = index % row_tasks_, first_panel = index / row_tasks_ * panel_block;
+    const Task task{groups_.blocks() * row_task / row_tasks_,
+                    groups_.blocks() * (row_task + 1) / row_tasks_,
+                    first_panel,
+                    (std::min)(first_panel + panel_block, b_.panels()),
+                    packed_right_ ? packed_right_ + slot * right_size : nullptr,
+                    left_ == LeftFrom::packed_by_task ? packed_left_ + slot * left_size : nullptr};
+    Index k = 0;
+    do {
+      const Index depth = (std::min)(depth_block, a_.depth - k);
+      multiply_depth(task, {k, depth});
+      k += depth;
+    } while (k < a_.depth);
+  }
+
+  void multiply_depth(const Task& task, Depth k) const {
+    Block panels[static_cast<std::size_t>(panel_block)];
+    for (Index p = task.first_panel; p < task.last_panel; ++p) {
+      const Index i = p - task.first_panel;
+      panels[i] =
+          b_.block(p, k.begin, k.count, task.packed_right ? task.packed_right + i * depth_block * width : nullptr);
+    }
+    for (Index block = task.first_block; block < task.last_block; ++block) multiply_rows(task, panels, block, k);
+  }
+
+  /// The tiles of a block of rows, panel by panel. Each asks for a share of what is read next.
+  void multiply_rows(const Task& task, const Block* panels, Index block, Depth k) const {
+    const Index first_group = groups_.block_group(block), groups = groups_.block_group(block + 1) - first_group,
+                strip = (std::max)((width + groups - 1) / groups, cache_line<T>);
+    const LeftBlock left = left_block(task, block, k);
+    for (Index p = task.first_panel; p < task.last_panel; ++p) {
+      const Block& right = panels[p - task.first_panel];
+      const T* const next = next_block(task, p, k);
+      for (Index g = 0; g < groups; ++g) {
+        const Index row = groups_.begin(first_group + g), rows = groups_.begin(first_group + g + 1) - row;
+        const bool asks = next && g * strip < width;
+        prefetch_output(row, rows, p);
+        prefetch_next_left(task, block, k, (p - task.first_panel) * groups + g,
+                           groups * (task.last_panel - task.first_panel));
+        any_tile<T>(
+            rows,
+            {k.count, left.data + (row - groups_.block_begin(block)) * left.row_stride, left.row_stride, left.k_stride,
+             right.data, right.stride, asks ? next + g * k.count * strip : nullptr, asks ? strip : 0},
+            c_.row(row) + p * width, c_.stride(0), add_ || k.begin > 0, b_.columns(p));
+        if (k.begin + k.count == a_.depth)
+          epilogue_(row, rows, p * width, c_.row(row) + p * width, c_.stride(0), b_.columns(p));
+      }
+    }
+  }
+
+  LeftBlock left_block(const Task& task, Index block, Depth k) const {
+    switch (left_) {
+      case LeftFrom::packed_ahead: return {packed_left_ + (block * a_.depth + k.begin) * row_block, 1, row_block};
+      case LeftFrom::packed_by_task:
+        pack_left(a_, groups_.block_begin(block), block_rows(block), k.begin, k.count, task.packed_left);
+        return {task.packed_left, 1, row_block};
+      default: return {a_.data + groups_.block_begin(block) * a_.stride + k.begin, a_.stride, 1};
+    }
+  }
+
+  /// The packed block that is read after this one; null if it is not packed or there is none.
+  const T* next_block(const Task& task, Index panel, Depth k) const {
+    if (!b_.is_packed()) return nullptr;
+    const Index next_k = k.begin + depth_block;
+    if (panel + 1 < task.last_panel) return b_.block(panel + 1, k.begin, 0, nullptr).data;
+    if (next_k < b_.depth) return b_.block(task.first_panel, next_k, 0, nullptr).data;
+    return task.last_panel < b_.panels() ? b_.block(task.last_panel, 0, 0, nullptr).data : nullptr;
+  }
+
+  void prefetch_output(Index row, Index rows, Index panel) const {
+    for (Index i = 0; i < rows; ++i)
+      for (Index j = 0; j < b_.columns(panel); j += Vec<T>::lanes)
+        prefetch_to_write(c_.row(row + i) + panel * width + j);
+    epilogue_.prefetch(row, rows, panel * width, b_.columns(panel));
+  }
+
+  /// A share of what the next block of rows packs.
+  void prefetch_next_left(const Task& task, Index block, Depth k, Index share, Index shares) const {
+    if (left_ == LeftFrom::packed_by_task && block + 1 < task.last_block)
+      prefetch_left(a_, groups_.block_begin(block + 1), block_rows(block + 1), k.begin, k.count, share, shares);
+  }
+
+  Index block_rows(Index block) const { return groups_.block_begin(block + 1) - groups_.block_begin(block); }
+
+  const Left<T>& a_;
+  const Operand<T>& b_;
+  View<T, 2> c_;
+  bool add_;
+  const Epilogue<T>& epilogue_;
+  RowGroups<T> groups_;
+  Index row_tasks_, panel_tasks_;
+  LeftFrom left_ = LeftFrom::where_it_lies;
+  T *packed_right_ = nullptr, *packed_left_ = nullptr;
+};
+
 }  // namespace detail
 
-/// Up to so many rows, a right factor wᵀ is read where it lies: to turn it to columns takes no longer than to read it
-/// from memory.
-inline constexpr Index few_rows = 16;
-
-/// C (M, N) = [C +] A·B, then the epilogue. B is Panels, TransposedRight or PlainRight.
+/// C (M, N) = [C +] A·B, then the epilogue.
 template <class T>
-void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const detail::Right<T>& right, View<T, 2> c,
-              bool add, const Epilogue<T>& epilogue = {}) {
-  if (right.transposed && a.rows <= few_rows && !a.transposed)
-    return detail::multiply_strips(threads, a, right.transposed->w, c, add, epilogue);
-  constexpr Index width = Tile<T>::width;
-  const detail::RowGroups<T> groups{a.rows};
-  // A task that packs panels does so for many rows.
-  const Index row_tasks = right.packs ? (groups.blocks() + 7) / 8 : groups.blocks(),
-              panel_tasks = (right.panels() + panel_block - 1) / panel_block;
-  const std::int64_t work =
-      std::int64_t{a.rows} / (std::max)(row_tasks, Index{1}) * panel_block * width * a.depth;  // of a task
-  const Index row_stride = a.transposed ? 1 : a.stride;
-  constexpr Index right_size = panel_block * depth_block * width, left_size = row_block * depth_block;
+void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const Operand<T>& b, View<T, 2> c, bool add,
+              const Epilogue<T>& epilogue = {}) {
+  if (!b.is_packed() && b.by_column && a.rows <= few_rows && !a.transposed)
+    return detail::multiply_strips(threads, a, b.values, c, add, epilogue);
   const auto scratch = arena.scratch();
-  T* const packed_right = right.packs ? arena.allocate<T>(threads.count() * right_size) : nullptr;
-  // A transposed left factor that many tasks need is packed for all of them.
-  const bool pack_first = a.transposed && panel_tasks > 2, pack_within = a.transposed && !pack_first;
-  T* const packed_left = pack_within  ? arena.allocate<T>(threads.count() * left_size)
-                         : pack_first ? arena.allocate<T>(groups.blocks() * row_block * a.depth)
-                                      : nullptr;
-  if (pack_first)
-    threads.parallel_for(groups.blocks(), row_grain(row_block * a.depth), [&](Index begin, Index end) {
-      for (Index block = begin; block < end; ++block)
-        detail::pack_left(a, groups.block_begin(block), groups.block_begin(block + 1) - groups.block_begin(block), 0,
-                          a.depth, packed_left + block * row_block * a.depth);
-    });
-  threads.parallel_for(
-      row_tasks * panel_tasks, static_cast<Index>(500000 / (std::max)(work, std::int64_t{1})),
-      [&](Index begin, Index end, int slot) {
-        for (Index task = begin; task < end; ++task) {
-          const Index first_block = groups.blocks() * (task % row_tasks) / row_tasks,
-                      last_block = groups.blocks() * (task % row_tasks + 1) / row_tasks;
-          const Index first_panel = task / row_tasks * panel_block,
-                      last_panel = (std::min)(first_panel + panel_block, right.panels());
-          Index k = 0;
-          do {
-            const Index depth = (std::min)(depth_block, a.depth - k);
-            const bool done = k + depth == a.depth;
-            const T* panels[static_cast<std::size_t>(panel_block)];
-            for (Index p = first_panel; p < last_panel; ++p)
-              panels[p - first_panel] = right.block(
-                  p, k, depth,
-                  right.packs ? packed_right + slot * right_size + (p - first_panel) * depth_block * width : nullptr);
-            for (Index block = first_block; block < last_block; ++block) {
-              const Index first_row = groups.block_begin(block), last_row = groups.block_begin(block + 1);
-              const T* left = pack_first    ? packed_left + (block * a.depth + k) * row_block
-                              : pack_within ? packed_left + slot * left_size
-                                            : a.data + first_row * a.stride + k;
-              if (pack_within)
-                detail::pack_left(a, first_row, last_row - first_row, k, depth, packed_left + slot * left_size);
-              const Index first_group = groups.block_group(block), last_group = groups.block_group(block + 1);
-              const Index calls = (last_group - first_group) * (last_panel - first_panel);
-              for (Index p = first_panel; p < last_panel; ++p) {
-                const T* const next = right.next(p, k, first_panel, last_panel);
-                const Index sharers = last_group - first_group,
-                            strip = (std::max)((width + sharers - 1) / sharers, cache_line<T>);  // what a call asks for
-                for (Index g = first_group; g < last_group; ++g) {
-                  const Index row = groups.begin(g), rows = groups.begin(g + 1) - row,
-                              column_count = right.column_count(p), call = g - first_group;
-                  const bool asks = next && call * strip < width;
-                  T* const out = c.row(row) + p * width;
-                  for (Index i = 0; i < rows; ++i)
-                    for (Index j = 0; j < column_count; j += Vec<T>::lanes)
-                      prefetch_to_write(out + i * c.stride(0) + j);
-                  epilogue.prefetch(row, rows, p * width, column_count);
-                  if (pack_within && block + 1 < last_block)
-                    detail::prefetch_left(a, last_row, groups.block_begin(block + 2) - last_row, k, depth,
-                                          (p - first_panel) * (last_group - first_group) + call, calls);
-                  detail::any_tile<T>(
-                      rows,
-                      {depth, left + (row - first_row) * row_stride, row_stride, a.transposed ? row_block : 1,
-                       panels[p - first_panel], width, asks ? next + call * depth * strip : nullptr, asks ? strip : 0},
-                      out, c.stride(0), add || k > 0, column_count);
-                  if (done) epilogue(row, rows, p * width, out, c.stride(0), column_count);
-                }
-              }
-            }
-            k += depth;
-          } while (k < a.depth);
-        }
-      });
+  detail::Product<T>(threads, arena, a, b, c, add, epilogue).run(threads);
 }
 
 /// Adds bias (N).
@@ -474,22 +422,19 @@ struct AddBias {
   }
 };
 
-/// y (M, Out) = x (M, In) · weight (Out, In)ᵀ, then the epilogue. The weight is packed here unless `panels` are that
-/// already.
+/// y (M, Out) = x (M, In) · w (In, Out), then the epilogue.
 template <class T>
-void linear_forward_then(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight,
-                         Panels<T> panels, View<T, 2> y, const Epilogue<T>& epilogue) {
-  const Left<T> left{x.data(), x.rows(), x.width(), x.stride(0)};
-  if (panels.data) multiply<T>(threads, arena, left, panels, y, false, epilogue);
-  else multiply<T>(threads, arena, left, TransposedRight<T>{weight}, y, false, epilogue);
+void linear_forward_then(const Threads& threads, Arena& arena, ConstView<T, 2> x, const Operand<T>& w, View<T, 2> y,
+                         const Epilogue<T>& epilogue) {
+  multiply<T>(threads, arena, {x.data(), x.rows(), x.width(), x.stride(0)}, w, y, false, epilogue);
 }
 
-/// y (M, Out) = x (M, In) · weight (Out, In)ᵀ + bias (Out), which may be null.
+/// y (M, Out) = x (M, In) · w (In, Out) + bias (Out), which may be null.
 template <class T>
-void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, ConstView<T, 2> weight,
-                    ConstView<T, 1> bias, View<T, 2> y, const Panels<T>& panels = {}) {
-  if (bias) linear_forward_then<T>(threads, arena, x, weight, panels, y, AddBias<T>{bias.data()});
-  else linear_forward_then<T>(threads, arena, x, weight, panels, y, {});
+void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const Operand<T>& w, ConstView<T, 1> bias,
+                    View<T, 2> y) {
+  if (bias) linear_forward_then<T>(threads, arena, x, w, y, AddBias<T>{bias.data()});
+  else linear_forward_then<T>(threads, arena, x, w, y, {});
 }
 
 /// dx (M, In) ← dy (M, Out) · weight (Out, In), then the epilogue.
@@ -497,7 +442,7 @@ template <class T>
 void linear_backward_input(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> weight,
                            Gradient<T, 2> dx, const Epilogue<T>& epilogue = {}) {
   if (dx)
-    multiply<T>(threads, arena, {dy.data(), dy.rows(), dy.width(), dy.stride(0)}, PlainRight<T>{weight}, dx.view,
+    multiply<T>(threads, arena, {dy.data(), dy.rows(), dy.width(), dy.stride(0)}, Operand<T>::rows(weight), dx.view,
                 dx.add, epilogue);
 }
 
@@ -506,8 +451,8 @@ template <class T>
 void linear_backward_weight(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> x,
                             Gradient<T, 2> dweight, Gradient<T, 1> dbias) {
   if (dweight)
-    multiply<T>(threads, arena, {dy.data(), dy.width(), dy.rows(), dy.stride(0), true}, PlainRight<T>{x}, dweight.view,
-                dweight.add);
+    multiply<T>(threads, arena, {dy.data(), dy.width(), dy.rows(), dy.stride(0), true}, Operand<T>::rows(x),
+                dweight.view, dweight.add);
   if (!dbias) return;
   threads.parallel_for(dy.width(), 512, [&](Index begin, Index end) {
     auto sums = row_map(dbias.view.data() + begin, end - begin);

@@ -11,6 +11,30 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
+/// B (K, N): panel p holds columns p·width … of all K rows, one row after the other, zero beyond N.
+template <Real T>
+struct Panels {
+  const T* data = nullptr;
+  Index depth = 0, width = 0;  // K, N
+
+  Index count() const { return (width + Tile<T>::width - 1) / Tile<T>::width; }
+  static Index size(Index depth, Index width) { return Operand<T>::size(depth, width); }
+};
+
+/// Packs B = scale·wᵀ for w (N, K).
+template <class T>
+Panels<T> pack_panels_transposed(const Threads& threads, ConstView<T, 2> w, T* to, T scale = 1) {
+  const auto packed = pack(threads, Operand<T>::transposed(w), to, scale);
+  return {packed.data, packed.depth, packed.width};
+}
+
+namespace detail {
+template <class T>
+void pack_panel(const T* b, Index b_stride, Index count, Index depth, T* to) {
+  pack_panel(b, b_stride, count, depth, T{1}, to);
+}
+}  // namespace detail
+
 /// A right factor whose panels and rows lie so far apart: Panels, or the keys or values of a block.
 template <class T>
 struct StridedPanels {

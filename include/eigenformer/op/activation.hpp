@@ -26,14 +26,13 @@ ConstView<T, Rank> activate(Context& ctx, ConstView<T, Rank> x) {
 template <class Activation, class T, int Rank>
 ConstView<T, Rank> activated_linear(Context& ctx, ConstView<T, Rank> x, const Weight<T>& weight,
                                     std::type_identity_t<ConstView<T, 1>> bias = {}) {
-  const ConstView<T, 2> matrix = weight.operand(ctx);
-  const auto panels = weight.panels();
-  check_linear(x, matrix, bias);
-  const View<T, Rank> y = ctx.output<T>(x.shape().with_width(weight.extent(0)));
+  const kernel::Operand<T> w = weight.operand(ctx);
+  check_linear(x, w, bias);
+  const View<T, Rank> y = ctx.output<T>(x.shape().with_width(w.width));
   const View<T, 2> sums = ctx.tape ? ctx.arena.allocate<T>(Shape{y.rows(), y.width()}) : View<T, 2>();
-  kernel::linear_forward_then<T>(ctx.threads, ctx.arena, x.flat(), matrix, panels, y.flat(),
+  kernel::linear_forward_then<T>(ctx.threads, ctx.arena, x.flat(), w, y.flat(),
                                  kernel::ActivatedBias<Activation, T>{bias.data(), sums});
-  ctx.record(y, [=](Context& back, ConstView<T, Rank> dy) {
+  ctx.record(y, [=, matrix = w.values](Context& back, ConstView<T, Rank> dy) {
     const auto dx = back.gradient(x).flat(), dweight = back.gradient(matrix);
     const auto dbias = back.gradient(bias);
     const auto scratch = back.scratch();

@@ -22,31 +22,30 @@ void check_ids(std::string_view place, ConstView<Id, Rank> ids, Index vocabulary
              " of ", ids.shape(), " is not in the vocabulary of ", vocabulary);
 }
 
-/// scale · table[ids]: ids (B, N), table (V, D) → (B, N, D)
+/// scale · the columns `ids` of the table: ids (B, N), table (D, V) → (B, N, D)
 template <class T>
-ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> table,
+ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, const kernel::Operand<T>& table,
                           std::type_identity_t<T> scale = 1) {
-  check_ids("embedding", ids, table.extent(0));
+  check_ids("embedding", ids, table.width);
   const auto flat_ids = ctx.save_for_backward(ids).reshape(Shape{ids.size()});
-  const View<T, 3> y = ctx.output<T>(Shape{ids.extent(0), ids.extent(1), table.extent(1)});
+  const View<T, 3> y = ctx.output<T>(Shape{ids.extent(0), ids.extent(1), table.depth});
   kernel::embedding_forward(ctx.threads, flat_ids, table, scale, y.flat());
-  ctx.record(y, [=](Context& back, ConstView<T, 3> dy) {
-    kernel::embedding_backward(back.threads, flat_ids, dy.flat(), scale, back.gradient(table));
+  ctx.record(y, [=, values = table.values](Context& back, ConstView<T, 3> dy) {
+    kernel::embedding_backward(back.threads, flat_ids, dy.flat(), scale, back.gradient(values));
   });
   return y;
 }
 
-/// The same from a weight, of which the packed copy may be all that is kept.
+/// scale · table[ids]: ids (B, N), table (V, D) → (B, N, D)
+template <class T>
+ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> table,
+                          std::type_identity_t<T> scale = 1) {
+  return embedding(ctx, ids, kernel::Operand<T>::transposed(table), scale);
+}
 template <class T>
 ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, const Weight<T>& table,
                           std::type_identity_t<T> scale = 1) {
-  if (table.keeps_values() || ctx.tape) return embedding(ctx, ids, table.view(), scale);
-  const auto panels = table.panels();
-  check_ids("embedding", ids, table.extent(0));
-  const View<T, 3> y = ctx.output<T>(Shape{ids.extent(0), ids.extent(1), table.extent(1)});
-  kernel::embedding_forward(ctx.threads, ctx.save_for_backward(ids).reshape(Shape{ids.size()}), panels, scale,
-                            y.flat());
-  return y;
+  return embedding(ctx, ids, table.keeps_values() ? kernel::Operand<T>::transposed(table) : table.operand(ctx), scale);
 }
 
 /// x (B, N, D) + the sinusoidal encoding of positions

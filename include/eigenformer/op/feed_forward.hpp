@@ -1,41 +1,27 @@
 // Feed-forward networks: plain and gated, whole.
 #pragma once
 
-#include <type_traits>
-
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/kernel/feed_forward.hpp"
 #include "eigenformer/op/linear.hpp"
-#include "eigenformer/op/weight.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI::op {
-
-/// A weight (Out, In), and a bias (Out) or none.
-template <class T>
-struct LinearWeights {
-  const Weight<T>& weight;
-  ConstView<T, 1> bias{};
-
-  kernel::LinearMap<T> map(const Context& ctx) const { return {weight.operand(ctx), bias, weight.panels()}; }
-};
 
 namespace detail {
 
 template <class T>
-kernel::LinearGradient<T> gradient(Context& back, const kernel::LinearMap<T>& map) {
-  return {back.gradient(map.weight), back.gradient(map.bias)};
+kernel::LinearGradient<T> gradient(Context& back, const kernel::WeightAndBias<T>& map) {
+  return {back.gradient(map.weight.values), back.gradient(map.bias)};
 }
 
 }  // namespace detail
 
 /// activation(x·Uᵀ + b)·Dᵀ + c: x (…, D), up (F, D), down (D, F) → (…, D)
 template <class Activation, class T, int Rank>
-ConstView<T, Rank> mlp(Context& ctx, ConstView<T, Rank> x, const LinearWeights<T>& up_weights,
-                       const LinearWeights<T>& down_weights) {
-  const auto up = up_weights.map(ctx), down = down_weights.map(ctx);
+ConstView<T, Rank> mlp(Context& ctx, ConstView<T, Rank> x, const kernel::WeightAndBias<T>& up,
+                       const kernel::WeightAndBias<T>& down) {
   check_linear(x, up.weight, up.bias);
-  const Shape<Rank> hidden = x.shape().with_width(up.weight.extent(0)),
-                    out = x.shape().with_width(down.weight.extent(0));
+  const Shape<Rank> hidden = x.shape().with_width(up.weight.width), out = x.shape().with_width(down.weight.width);
   check_linear(ConstView<T, Rank>(nullptr, hidden), down.weight, down.bias);
   const View<T, Rank> y = ctx.output<T>(out);
   const View<T, 2> kept = ctx.tape ? ctx.arena.allocate<T>(Shape{x.rows(), hidden.width()}) : View<T, 2>();
@@ -51,15 +37,13 @@ ConstView<T, Rank> mlp(Context& ctx, ConstView<T, Rank> x, const LinearWeights<T
 
 /// (activation(x·Gᵀ) ∘ (x·Uᵀ))·Dᵀ, each with a bias or none: x (…, D), gate and up (F, D), down (D, F) → (…, D)
 template <class Activation, class T, int Rank>
-ConstView<T, Rank> gated_mlp(Context& ctx, ConstView<T, Rank> x, const LinearWeights<T>& gate_weights,
-                             const LinearWeights<T>& up_weights, const LinearWeights<T>& down_weights) {
-  const auto gate = gate_weights.map(ctx), up = up_weights.map(ctx), down = down_weights.map(ctx);
+ConstView<T, Rank> gated_mlp(Context& ctx, ConstView<T, Rank> x, const kernel::WeightAndBias<T>& gate,
+                             const kernel::WeightAndBias<T>& up, const kernel::WeightAndBias<T>& down) {
   check_linear(x, gate.weight, gate.bias);
   check_linear(x, up.weight, up.bias);
-  ensure(gate.weight.shape() == up.weight.shape(), "gated_mlp", "a gate of ", gate.weight.shape(),
-         " does not fit a weight of ", up.weight.shape());
-  const Shape<Rank> hidden = x.shape().with_width(up.weight.extent(0)),
-                    out = x.shape().with_width(down.weight.extent(0));
+  ensure(weight_shape(gate.weight) == weight_shape(up.weight), "gated_mlp", "a gate of ", weight_shape(gate.weight),
+         " does not fit a weight of ", weight_shape(up.weight));
+  const Shape<Rank> hidden = x.shape().with_width(up.weight.width), out = x.shape().with_width(down.weight.width);
   check_linear(ConstView<T, Rank>(nullptr, hidden), down.weight, down.bias);
   const View<T, Rank> y = ctx.output<T>(out);
   const Shape<2> kept{x.rows(), hidden.width()};

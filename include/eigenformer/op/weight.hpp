@@ -15,7 +15,7 @@
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/visit.hpp"
-#include "eigenformer/kernel/gemm.hpp"
+#include "eigenformer/kernel/operand.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
@@ -49,18 +49,20 @@ class Weight {
   MatrixMap<const T> matrix() const { return view().matrix(); }
 
   /// Elements of the packed copy.
-  Index packed_size() const { return kernel::Panels<T>::size(extent(1), extent(0)); }
+  Index packed_size() const { return kernel::Operand<T>::size(extent(1), extent(0)); }
 
-  /// What a product in this context reads beside panels(): the values; null if they are not kept and nothing is
-  /// recorded.
-  ConstView<T, 2> operand(const Context& ctx) const {
-    return keeps_values() || ctx.tape ? view() : ConstView<T, 2>(nullptr, shape_);
+  /// Its transpose (In, Out) as the right operand of products in this context: the packed copy, if pack() made it, and
+  /// the values, if they are kept; if not, nothing may be recorded.
+  kernel::Operand<T> operand(const Context& ctx) const {
+    if (packed_ && tensor_) check_unchanged();
+    return kernel::Operand<T>::transposed(keeps_values() || ctx.tape ? view() : ConstView<T, 2>(nullptr, shape_),
+                                          packed_.get());
   }
 
   /// Makes the packed copy at `to`, which has room for it; products then skip that step. Copies of this weight share
   /// it.
   void pack(const Threads& threads, std::shared_ptr<T> to) {
-    kernel::pack_panels_transposed<T>(threads, std::as_const(*this).view(), to.get());
+    kernel::pack(threads, kernel::Operand<T>::transposed(std::as_const(*this).view()), to.get());
     packed_ = std::move(to);
     sampled_ = fingerprint(sample());
 #ifndef NDEBUG
@@ -75,12 +77,6 @@ class Weight {
     ensure(packed_ != nullptr, "weight", shape_, " is not packed");
     give_back_pages(tensor_.data(), static_cast<std::size_t>(size()) * sizeof(T));
     tensor_ = {};
-  }
-
-  /// The packed copy; without data unless pack() made it.
-  kernel::Panels<T> panels() const {
-    if (packed_ && tensor_) check_unchanged();
-    return {packed_.get(), extent(1), extent(0)};
   }
 
  private:

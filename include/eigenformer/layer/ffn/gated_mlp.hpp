@@ -48,8 +48,8 @@ struct GatedMlp {
 
   /// x (B, N, D) → (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const {
-    return op::gated_mlp<Activation, T>(ctx, x, {gate.weight, gate.bias}, {up.weight, up.bias},
-                                        {down.weight, down.bias});
+    return op::gated_mlp<Activation, T>(ctx, x, {gate.weight.operand(ctx), gate.bias},
+                                        {up.weight.operand(ctx), up.bias}, {down.weight.operand(ctx), down.bias});
   }
 };
 
