@@ -53,7 +53,7 @@ class StartedThreads {
       given_ = 1;
       given_.notify_one();
     }
-    void OnCancel() {}
+    void OnCancel() {}  // NOLINT(readability-identifier-naming): Eigen calls it
 
    private:
     void wait_and_work() {
@@ -70,6 +70,7 @@ class StartedThreads {
     while (static_cast<int>(idle_->size()) < count) idle_->push_back(std::make_unique<EnvThread>());
   }
 
+  // NOLINTBEGIN(readability-identifier-naming): Eigen calls them
   EnvThread* CreateThread(std::function<void()> work) {
     EnvThread* const thread = idle_->back().release();
     idle_->pop_back();
@@ -78,6 +79,7 @@ class StartedThreads {
   }
   Task CreateTask(std::function<void()> f) { return {std::move(f)}; }
   void ExecuteTask(const Task& task) { task.f(); }
+  // NOLINTEND(readability-identifier-naming)
 
  private:
   std::shared_ptr<std::vector<std::unique_ptr<EnvThread>>> idle_;  // shared by the copies that the pool makes

@@ -334,6 +334,7 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
   }
 
   std::vector<std::vector<Hypothesis>> results;
+  results.reserve(sentences.size());
   for (Sentence& sentence : sentences) results.push_back(sentence.take());
   return results;
 }

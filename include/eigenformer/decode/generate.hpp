@@ -131,7 +131,7 @@ inline void validate(const Context& ctx, const GenerateConfig& config, std::size
     ensure(!stop.empty(), "generate", "an empty stop sequence");
     for (const Id id : stop) ensure(id >= 0, "generate", "there is no token ", id, " to stop at");
   }
-  Sampler<float>(scope_of(config), config.sampling, false);  // its parts check their settings
+  const Sampler<float> sampler(scope_of(config), config.sampling, false);  // its parts check their settings
   Reader reader(config.chunk);
 }
 

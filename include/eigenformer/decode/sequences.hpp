@@ -36,8 +36,7 @@ class Sequences {
   Sequences(std::initializer_list<Item> items) {
     for (const Item& item : items) {
       ensure(item.is_id_ == items.begin()->is_id_, "decode", "ids and sequences of ids side by side");
-      if (!item.is_id_) ids.push_back(item.ids_);
-      else if (ids.empty()) ids.push_back(item.ids_);
+      if (!item.is_id_ || ids.empty()) ids.push_back(item.ids_);
       else ids[0].push_back(item.ids_[0]);
     }
   }

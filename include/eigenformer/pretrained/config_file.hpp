@@ -83,7 +83,7 @@ class ConfigFile {
     return value->get<bool>();
   }
 
-  std::string text(std::string_view key, std::optional<std::string> otherwise = {}) {
+  std::string text(std::string_view key, const std::optional<std::string>& otherwise = {}) {
     const nlohmann::json* const value = use(key);
     if (!value) return or_missing(key, otherwise);
     if (!value->is_string()) refuse(key, "is ", text_of(*value), ", not a text");

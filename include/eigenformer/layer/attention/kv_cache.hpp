@@ -35,9 +35,9 @@ class KvCache {
   }
   KvCache(const KvCache& other)  // blocks for later use are each one's own
       : sequences_(other.sequences_), heads_(other.heads_), width_(other.width_), reserved_(other.reserved_) {}
-  KvCache(KvCache&&) = default;
+  KvCache(KvCache&&) noexcept = default;
   KvCache& operator=(const KvCache& other) { return *this = KvCache(other); }
-  KvCache& operator=(KvCache&&) = default;
+  KvCache& operator=(KvCache&&) noexcept = default;
   ~KvCache() = default;
 
   /// Whether both are for the same heads.

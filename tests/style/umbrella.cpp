@@ -1,0 +1,2 @@
+// All headers, for clang-tidy.
+#include <eigenformer/eigenformer.hpp>
