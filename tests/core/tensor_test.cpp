@@ -78,6 +78,9 @@ TEST(Tensor, CopiesOfNothingAreNothing) {
   const auto copy = none;
   EXPECT_EQ(copy.data(), nullptr);
   EXPECT_FALSE(copy.view());
+  EXPECT_FALSE((Tensor<float, 2>(ConstView<float, 2>())));
+  EXPECT_TRUE((Tensor<float, 2>(ConstView<float, 2>(nullptr, {0, 0}))));
+  EXPECT_TRUE((Tensor<float, 2>(Tensor<float, 2>(Shape{0, 0}))).view());
 }
 
 TEST(Tensor, StartsOnACacheLine) {

@@ -35,12 +35,32 @@ static_assert(!std::is_constructible_v<View<float, 2>, const Matrix&>);
 static_assert(!std::is_constructible_v<View<const float, 2>, Eigen::MatrixXf&>, "column-major");
 static_assert(!std::is_constructible_v<View<const double, 2>, Matrix&>);
 
-TEST(View, NullStandsForNotGiven) {
-  const View<int, 2> none;
-  EXPECT_FALSE(none);
-  EXPECT_EQ(none.size(), 0);
+TEST(View, AbsentIsNotEmpty) {
+  const View<int, 2> absent;
+  EXPECT_FALSE(absent.given());
+  EXPECT_FALSE(absent);
+  EXPECT_EQ(absent.size(), 0);
+  EXPECT_FALSE((View<const int, 2>(absent)));
+  EXPECT_FALSE(absent.flat());
+  EXPECT_FALSE(absent.reshape(Shape{0, 3, 4}));
+  EXPECT_FALSE(absent.slice(0, 0, 0));
+
   int one = 1;
-  EXPECT_TRUE((View<int, 2>(&one, Shape<2>{0, 5}))) << "empty, but given";
+  EXPECT_TRUE((View<int, 2>(&one, Shape<2>{0, 5})));
+  int* const nowhere = nullptr;  // the address of an empty std::vector
+  for (const auto& shape : {Shape{0, 0}, Shape{0, 5}, Shape{5, 0}}) {
+    const View<int, 2> empty(nowhere, shape);
+    EXPECT_TRUE(empty.given());
+    EXPECT_TRUE((View<int, 2>(nowhere, shape, {5, 1})));
+    EXPECT_TRUE((View<const int, 2>(empty)));
+    EXPECT_TRUE(empty.flat());
+    EXPECT_TRUE(empty.reshape(Shape{0, 3, 4}));
+    EXPECT_TRUE(empty.slice(0, 0, 0));
+  }
+  EXPECT_TRUE((View<int, 2>(nowhere, {0, 6}).split_last(3)));
+  EXPECT_TRUE((View<int, 1>(std::vector<int>())));
+  EXPECT_TRUE((ConstView<int, 1>(std::span<const int>())));
+  EXPECT_TRUE((View<float, 2>(Matrix())));
 }
 
 TEST(View, IsRowMajor) {

@@ -130,6 +130,9 @@ TEST(Walk, RefusesModelsOfDifferentStructure) {
     b.first.bias = {};
     EXPECT_EQ(walk_error(a, b), "[first.bias] the models differ in shape: (3) and others");
     EXPECT_EQ(walk_error(b, a), "[first.bias] the models differ in shape: (0) and others");
+    a.first.bias = Tensor<float, 1>(Shape{0});
+    EXPECT_EQ(walk_error(a, b), "[first.bias] only some of the models have this tensor") << "empty is not absent";
+    EXPECT_EQ(walk_error(b, a), "[first.bias] only some of the models have this tensor");
   }
 }
 

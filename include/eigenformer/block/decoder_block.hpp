@@ -42,7 +42,7 @@ struct DecoderBlock {
   /// x (B, N, D) → (B, N, D); `across` says what the second attention sees, its memory or filled caches
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call,
                              const AttentionCall<T>& across) const {
-    ensure(is_given(across.memory) || across.caches, "decoder_block", "no memory is given to attend to");
+    ensure(across.memory.given() || across.caches, "decoder_block", "no memory is given to attend to");
     const auto y = self_attention_residual(ctx, x, [&](auto z) { return self_attention(ctx, z, call); });
     const auto w = cross_attention_residual(ctx, y, [&](auto z) { return cross_attention(ctx, z, across); });
     return feed_forward_residual(ctx, w, [&](auto z) { return feed_forward(ctx, z); });

@@ -97,15 +97,16 @@ class Tensor {
     std::fill_n(data_, count, T{});
   }
 
-  explicit Tensor(ConstView<T, Rank> view) : Tensor(view.shape()) {
+  /// A copy; absent if the view is.
+  explicit Tensor(ConstView<T, Rank> view) {
+    if (!view) return;
+    *this = Tensor(view.shape());
     if constexpr (std::is_same_v<T, NoValue>) return;
     const auto rows = view.flat();
     for (Index i = 0; i < rows.extent(0); ++i) std::copy_n(rows.row(i), rows.width(), data_ + i * rows.width());
   }
 
-  Tensor(const Tensor& other) {
-    if (other.data_) *this = Tensor(other.view());
-  }
+  Tensor(const Tensor& other) : Tensor(other.view()) {}
   Tensor(Tensor&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), shape_(std::exchange(other.shape_, {})) {}
   Tensor& operator=(Tensor other) noexcept {
@@ -126,8 +127,9 @@ class Tensor {
   Index extent(int axis) const { return shape_[axis]; }
   Index size() const { return shape_.size(); }
 
-  View<T, Rank> view() { return {data_, shape_}; }
-  ConstView<T, Rank> view() const { return {data_, shape_}; }
+  /// Absent if there is none.
+  View<T, Rank> view() { return data_ ? View<T, Rank>(data_, shape_) : View<T, Rank>(); }
+  ConstView<T, Rank> view() const { return data_ ? ConstView<T, Rank>(data_, shape_) : ConstView<T, Rank>(); }
   operator View<T, Rank>() { return view(); }
   operator ConstView<T, Rank>() const { return view(); }
 

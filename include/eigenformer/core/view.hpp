@@ -47,7 +47,8 @@ concept RowMajorMatrixOf =
     RowMajorMatrix<std::remove_cvref_t<Matrix>> && ElementOf<decltype(*std::declval<Matrix&>().data()), T>;
 
 /// Rank extents over memory that it does not own; the last axis is contiguous, the others have any stride (0 repeats).
-/// Trivially copyable. View<T> converts to View<const T>; a null view (`!view`) stands for "not given".
+/// Trivially copyable. View<T> converts to View<const T>. A view that was never made of anything is absent: it stands
+/// for "none", or for "not given". One without elements is given all the same, whatever address it was made of.
 template <class T, int Rank>
 class View {
  public:
@@ -55,36 +56,33 @@ class View {
   using Value = std::remove_const_t<T>;
   static constexpr int rank = Rank;
 
+  /// Absent.
   constexpr View() = default;
 
   /// Contiguous.
-  constexpr View(T* data, Shape<Rank> shape) : data_(data), shape_(shape) {
-    Index stride = 1;
-    for (int axis = Rank - 1; axis >= 0; --axis) {
-      strides_[axis] = stride;
-      stride *= shape[axis];
-    }
-  }
+  constexpr View(T* data, Shape<Rank> shape) : View(data, shape, contiguous_strides(shape)) {}
 
   /// Strided, in elements; the last stride is 1.
-  constexpr View(T* data, Shape<Rank> shape, Shape<Rank> strides) : data_(data), shape_(shape), strides_(strides) {}
+  constexpr View(T* data, Shape<Rank> shape, Shape<Rank> strides)
+      : data_(data || shape.size() > 0 ? data : &nothing_), shape_(shape), strides_(strides) {}
 
-  /// The elements of a std::vector, std::array or std::span, as one axis. An empty one is given all the same, though it
-  /// may have no address.
+  /// The elements of a std::vector, std::array or std::span, as one axis.
   template <ContiguousRange<T> Range>
   constexpr View(Range&& range) requires(Rank == 1)
-      : View(std::ranges::empty(range) ? &nothing_ : std::ranges::data(range),
-             Shape<1>{static_cast<Index>(std::ranges::size(range))}) {}
+      : View(std::ranges::data(range), Shape<1>{static_cast<Index>(std::ranges::size(range))}) {}
 
   /// A row-major Eigen matrix, map, reference or block, without a copy.
   template <RowMajorMatrixOf<T> Matrix>
   View(Matrix&& matrix) requires(Rank == 2)
-      : View(matrix.size() == 0 ? &nothing_ : matrix.data(), Shape<2>{matrix.rows(), matrix.cols()},
-             Shape<2>{matrix.outerStride(), 1}) {}
+      : View(matrix.data(), Shape<2>{matrix.rows(), matrix.cols()}, Shape<2>{matrix.outerStride(), 1}) {}
 
-  constexpr operator View<const T, Rank>() const requires(!std::is_const_v<T>) { return {data_, shape_, strides_}; }
+  constexpr operator View<const T, Rank>() const requires(!std::is_const_v<T>) {
+    return View<const T, Rank>::at(data_, shape_, strides_);
+  }
 
-  constexpr explicit operator bool() const { return data_ != nullptr; }
+  /// Whether there is one, be it empty.
+  constexpr bool given() const { return data_ != nullptr; }
+  constexpr explicit operator bool() const { return given(); }
   constexpr T* data() const { return data_; }
   constexpr const Shape<Rank>& shape() const { return shape_; }
   constexpr Index extent(int axis) const { return shape_[axis]; }
@@ -106,7 +104,7 @@ class View {
   constexpr View<T, Rank - 1> operator[](Index i) const requires(Rank > 1) {
     Shape<Rank - 1> shape{}, strides{};
     for (int axis = 1; axis < Rank; ++axis) shape[axis - 1] = shape_[axis], strides[axis - 1] = strides_[axis];
-    return {data_ + i * strides_[0], shape, strides};
+    return View<T, Rank - 1>::at(data_ + i * strides_[0], shape, strides);
   }
   constexpr T& operator[](Index i) const requires(Rank == 1) { return data_[i]; }
 
@@ -145,14 +143,14 @@ class View {
   View<T, 2> flat() const {
     const Index stride = row_stride();
     ensure(stride >= 0, "view", "the leading axes of ", shape_, " do not flatten to rows: they have gaps");
-    return {data_, Shape<2>{rows(), width()}, Shape<2>{stride, 1}};
+    return View<T, 2>::at(data_, Shape<2>{rows(), width()}, Shape<2>{stride, 1});
   }
 
   /// The same elements under another shape; the view must be contiguous.
   template <int OtherRank>
   View<T, OtherRank> reshape(Shape<OtherRank> shape) const {
     ensure(contiguous() && shape.size() == size(), "view", "cannot reshape ", shape_, " to ", shape);
-    return {data_, shape};
+    return View<T, OtherRank>::at(data_, shape, View<T, OtherRank>::contiguous_strides(shape));
   }
 
   /// The last axis split in two: (…, a·b) → (…, a, b), for any strides of the others.
@@ -162,7 +160,7 @@ class View {
     for (int axis = 0; axis < Rank - 1; ++axis) shape[axis] = shape_[axis], strides[axis] = strides_[axis];
     shape[Rank - 1] = width() / inner, strides[Rank - 1] = inner;
     shape[Rank] = inner, strides[Rank] = 1;
-    return {data_, shape, strides};
+    return View<T, Rank + 1>::at(data_, shape, strides);
   }
 
   /// As a rows()×width() Eigen matrix, without a copy.
@@ -172,6 +170,23 @@ class View {
   }
 
  private:
+  template <class, int>
+  friend class View;
+
+  static constexpr Shape<Rank> contiguous_strides(const Shape<Rank>& shape) {
+    Shape<Rank> strides{};
+    Index stride = 1;
+    for (int axis = Rank - 1; axis >= 0; stride *= shape[axis--]) strides[axis] = stride;
+    return strides;
+  }
+
+  /// Of what another view shows: absent if that is.
+  static constexpr View at(T* data, const Shape<Rank>& shape, const Shape<Rank>& strides) {
+    View view;
+    view.data_ = data, view.shape_ = shape, view.strides_ = strides;
+    return view;
+  }
+
   static inline Value nothing_{};  // the address of what is empty
 
   T* data_ = nullptr;
@@ -182,12 +197,5 @@ class View {
 /// What a value is once it has been computed: nobody writes to it any more.
 template <class T, int Rank>
 using ConstView = View<const T, Rank>;
-
-/// Whether a view was given. An empty one may have no address, as that of an empty std::vector; one without any extents
-/// was not.
-template <class T, int Rank>
-constexpr bool is_given(View<T, Rank> x) {
-  return x || x.shape() != Shape<Rank>{};
-}
 
 }  // namespace eigenformer

@@ -58,6 +58,8 @@ class Walker {
     within(leaf.name, [&] {
       if (!((first.shape() == rest.shape()) && ...))
         fail(path(), "the models differ in shape: ", first.shape(), " and others");
+      if (!((bool(std::as_const(first)) == bool(std::as_const(rest))) && ...))
+        fail(path(), "only some of the models have this tensor");
       if (!std::as_const(first)) return;
       const auto call = [&] {
         try {

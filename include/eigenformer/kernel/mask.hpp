@@ -21,9 +21,11 @@ struct Allowed {
 
  private:
   static ConstView<bool, 4> widened(ConstView<bool, 2> x) {
+    if (!x) return {};
     return {x.data(), {1, 1, x.extent(0), x.extent(1)}, {0, 0, x.stride(0), 1}};
   }
   static ConstView<bool, 4> widened(ConstView<bool, 3> x) {
+    if (!x) return {};
     return {x.data(), {x.extent(0), 1, x.extent(1), x.extent(2)}, {x.stride(0), 0, x.stride(1), 1}};
   }
 };

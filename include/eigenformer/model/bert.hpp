@@ -77,7 +77,7 @@ struct BasicBert {
   /// ids (B, N) → hidden states (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, const BertCall& call) const {
     require_initialized(*this, "bert");
-    ensure(is_given(call.ids), "bert", "no ids are given");
+    ensure(call.ids.given(), "bert", "no ids are given");
     ConstView<Id, 2> types = call.types;
     if (!types) {
       const View<Id, 2> zeros = ctx.arena.allocate<Id>(call.ids.shape());

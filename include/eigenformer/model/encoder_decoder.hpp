@@ -114,7 +114,7 @@ struct BasicEncoderDecoder {
   /// ids (B, M) → memory (B, M, D); rows beyond a length are padding
   ConstView<T, 3> encode(Context& ctx, ConstView<Id, 2> source, ConstView<Index, 1> lengths = {}) const {
     require_initialized(*this, "encoder_decoder");
-    ensure(is_given(source), "encoder_decoder", "no source is given");
+    ensure(source.given(), "encoder_decoder", "no source is given");
     AttentionCall<T> call{.mask = {.key_lengths = lengths, .query_lengths = lengths}};
     position.attend(ctx, source.extent(0), source.extent(1), {}, call);
     return encoder(ctx, embed(ctx, embedding, position, embedding_norm, source), call);
@@ -124,7 +124,7 @@ struct BasicEncoderDecoder {
   ConstView<T, 3> decode(Context& ctx, ConstView<Id, 2> target, ConstView<T, 3> memory,
                          ConstView<Index, 1> source_lengths = {}, ConstView<Index, 1> target_lengths = {}) const {
     require_initialized(*this, "encoder_decoder");
-    ensure(is_given(target), "encoder_decoder", "no target is given");
+    ensure(target.given(), "encoder_decoder", "no target is given");
     AttentionCall<T> call{.mask = {.causal = true, .key_lengths = target_lengths, .query_lengths = target_lengths}};
     target_position.attend(ctx, target.extent(0), target.extent(1), {}, call);
     return decoder(
@@ -136,7 +136,7 @@ struct BasicEncoderDecoder {
   /// Encodes sources (B, M) and keeps what decoding needs of them: one sequence each, which has not begun.
   State start(Context& ctx, ConstView<Id, 2> source, ConstView<Index, 1> lengths = {}) const {
     ensure(!ctx.tape && !ctx.random, "encoder_decoder", "passes with a state are neither recorded nor with dropout");
-    ensure(is_given(source), "encoder_decoder", "no source is given");
+    ensure(source.given(), "encoder_decoder", "no source is given");
     ensure(!lengths || lengths.size() == source.extent(0), "encoder_decoder", lengths.size(), " lengths for ",
            source.extent(0), " sources");
     for (Index b = 0; lengths && b < lengths.size(); ++b)
@@ -188,8 +188,8 @@ struct BasicEncoderDecoder {
 
   /// → logits (B, N, V) of the token after each target token
   ConstView<T, 3> operator()(Context& ctx, const EncoderDecoderCall& call) const {
-    ensure(is_given(call.source) && is_given(call.target), "encoder_decoder",
-           is_given(call.source) ? "no target is given" : "no source is given");
+    ensure(call.source.given() && call.target.given(), "encoder_decoder",
+           call.source.given() ? "no target is given" : "no source is given");
     ensure(call.source.extent(0) == call.target.extent(0), "encoder_decoder", "sources ", call.source.shape(),
            " and targets ", call.target.shape(), " are of different batches");
     const auto memory = encode(ctx, call.source, call.source_lengths);

@@ -111,7 +111,7 @@ struct LanguageModel {
   /// ids (B, N) → hidden states (B, N, D)
   ConstView<T, 3> hidden(Context& ctx, const LanguageModelCall& call) const {
     require_initialized(*this, "language_model");
-    ensure(is_given(call.ids), "language_model", "no ids are given");
+    ensure(call.ids.given(), "language_model", "no ids are given");
     const Index batch = call.ids.extent(0), tokens = call.ids.extent(1);
     AttentionCall<T> attention{.mask = {.causal = true,
                                         .key_lengths = call.lengths,

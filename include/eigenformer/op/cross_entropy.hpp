@@ -30,7 +30,7 @@ namespace op {
 template <class T>
 Loss cross_entropy(Context& ctx, ConstView<T, 3> logits, ConstView<Id, 2> targets,
                    const CrossEntropyConfig& config = {}) {
-  ensure(is_given(targets), "cross_entropy", "no targets are given");
+  ensure(targets.given(), "cross_entropy", "no targets are given");
   ensure(logits.extent(0) == targets.extent(0) && logits.extent(1) == targets.extent(1), "cross_entropy", "targets ",
          targets.shape(), " do not fit logits ", logits.shape());
   ensure(config.smoothing >= 0 && config.smoothing < 1, "cross_entropy", "smoothing ", config.smoothing,

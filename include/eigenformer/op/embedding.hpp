@@ -14,7 +14,7 @@ namespace eigenformer::inline EIGENFORMER_ABI::op {
 /// Throws unless every id is in [0, vocabulary).
 template <int Rank>
 void check_ids(std::string_view place, ConstView<Id, Rank> ids, Index vocabulary) {
-  ensure(is_given(ids), place, "no ids are given");
+  ensure(ids.given(), place, "no ids are given");
   const auto flat = ids.flat();
   for (Index i = 0; i < flat.extent(0); ++i)
     for (Index j = 0; j < flat.extent(1); ++j)

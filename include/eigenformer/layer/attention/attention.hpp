@@ -42,7 +42,7 @@ struct Attention : AttentionProjections<T> {
 
   /// x (B, N, D), memory (B, M, D) → (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call = {}) const {
-    const auto memory = is_given(call.memory) ? call.memory : x;
+    const auto memory = call.memory.given() ? call.memory : x;
     const auto q = heads.queries(ctx, query(ctx, x).split_last(head_width), call);  // (B, N, H, E)
     ConstView<T, 4> k, v;                                                           // (B, M, K, E)
     if (!call.filled) {

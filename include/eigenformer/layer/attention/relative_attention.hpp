@@ -44,7 +44,7 @@ struct RelativeAttention : AttentionProjections<T> {
 
   /// x (B, N, D) → (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call = {}) const {
-    ensure(!is_given(call.memory) && !call.filled, "relative_attention", "it is for self-attention");
+    ensure(!call.memory.given() && !call.filled, "relative_attention", "it is for self-attention");
     const auto projected = query(ctx, x);
     const auto q = projected.split_last(head_width), k = key(ctx, x).split_last(head_width),
                v = value(ctx, x).split_last(head_width);

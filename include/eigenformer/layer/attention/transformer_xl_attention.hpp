@@ -44,9 +44,9 @@ struct TransformerXlAttention : AttentionProjections<T> {
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, const AttentionCall<T>& call) const {
     ensure(call.mask.causal && !call.mask.prefixes, "transformer_xl",
            "the mask must be causal, without prefixes: there is no r for keys after the query");
-    ensure(!call.caches || (!is_given(call.memory) && !call.filled), "transformer_xl",
+    ensure(!call.caches || (!call.memory.given() && !call.filled), "transformer_xl",
            "with a cache, that holds the segments before: there is no memory");
-    const auto memory = is_given(call.memory) ? call.memory : x;
+    const auto memory = call.memory.given() ? call.memory : x;
     const Index keys = call.caches ? call.longest(x.rows()) : memory.extent(1), width = x.extent(2),
                 heads = query.weight.extent(0) / head_width;
     // Column d of r belongs to distance key − query = d − (keys − 1), so to the sinusoid of keys − 1 − d.
