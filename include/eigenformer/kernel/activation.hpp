@@ -1,5 +1,5 @@
-// Activations: each is a type with value(x) and derivative(x) on vectors, for passes of their own and for the end of a
-// product. At −∞ those that tend to 0 are −0, not NaN.
+// Activations: each is a type with value(x) and derivative(x) on vectors, for passes of their own and for
+// epilogues of products. At −∞ those that tend to 0 are −0, not NaN.
 #pragma once
 
 #include "eigenformer/core/gradient.hpp"
@@ -97,7 +97,7 @@ V gated(V x, double a, double b) {
 
 /// Its derivative σ(z) + x·z′·σ(z)·(1 − σ(z))
 template <class V>
-V gated_slope(V x, double a, double b) {
+V gated_derivative(V x, double a, double b) {
   using T = typename V::Scalar;
   const V bounded = maximum(minimum(x, V(1000)), V(-1000)), square = bounded * bounded;
   const auto gate = logistic(bounded * fma(square, V(static_cast<T>(b)), V(static_cast<T>(a))));
@@ -114,7 +114,7 @@ struct Silu {
   }
   template <class V>
   static V derivative(V x) {
-    return detail::gated_slope(x, 1, 0);
+    return detail::gated_derivative(x, 1, 0);
   }
 };
 
@@ -126,7 +126,7 @@ struct GeluTanh {
   }
   template <class V>
   static V derivative(V x) {
-    return detail::gated_slope(x, a, b);
+    return detail::gated_derivative(x, a, b);
   }
 
  private:
@@ -141,7 +141,7 @@ struct GeluSigmoid {
   }
   template <class V>
   static V derivative(V x) {
-    return detail::gated_slope(x, 1.702, 0);
+    return detail::gated_derivative(x, 1.702, 0);
   }
 };
 
@@ -172,7 +172,7 @@ void activation_backward(const Threads& threads, ConstView<T, 2> x, ConstView<T,
   });
 }
 
-/// The end of a product: adds bias (N), keeps that sum in `kept`, and applies the activation; the former two may be
+/// An epilogue: adds bias (N), keeps that sum in `kept`, and applies the activation; the former two may be
 /// null.
 template <class Activation, class T>
 struct ActivatedBias {

@@ -24,7 +24,7 @@ struct WeightAndBias {
 
 /// An activation whose value serves in the place of its argument: value and derivative are the same of both.
 template <class Activation>
-concept Idempotent = requires {
+concept GradientFromOutput = requires {
   requires Activation::gradient_from_output;
 };
 
@@ -37,7 +37,7 @@ void for_row_chunks(Index rows, const Operand<T>& weight, F&& f) {
   for (Index first = 0; first < rows; first += chunk) f(first, (std::min)(chunk, rows - first));
 }
 
-/// The end of the second product of a gated pair: adds bias (N), keeps that sum in `kept`, and multiplies it by
+/// The epilogue of the second product of a gated pair: adds bias (N), keeps that sum in `kept`, and multiplies it by
 /// activation(gate (M, N)); bias and `kept` may be null.
 template <class Activation, class T>
 struct GatedBias {
@@ -57,9 +57,9 @@ struct GatedBias {
   }
 };
 
-/// The end of the product that gives dL/d(hidden): turns it into dL/d(sum) and computes the hidden values again.
+/// The epilogue of the product that gives dL/d(hidden): turns it into dL/d(sum) and computes the hidden values again.
 template <class Activation, class T>
-struct ActivationSlope {
+struct ActivationDerivative {
   ConstView<T, 2> sum;
   View<T, 2> hidden;  // null if `sum` is that already
 
@@ -77,7 +77,7 @@ struct ActivationSlope {
 
 /// Likewise for a gated network: dL/d(hidden) becomes dL/d(gate sum); dL/d(up sum) goes to `dup`.
 template <class Activation, class T>
-struct GateSlope {
+struct GateDerivative {
   ConstView<T, 2> gate, up;
   View<T, 2> dup, hidden;
 
@@ -108,9 +108,11 @@ void mlp_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const 
   detail::for_row_chunks(x.rows(), up.weight, [&](Index first, Index count) {
     const auto scratch = arena.scratch();
     const View<T, 2> part = kept ? kept.slice(0, first, count) : View<T, 2>();
-    const View<T, 2> hidden = kept && Idempotent<Activation> ? part : arena.allocate<T>(Shape{count, up.weight.width});
-    linear_forward_then<T>(threads, arena, x.slice(0, first, count), up.weight, hidden,
-                           ActivatedBias<Activation, T>{up.bias.data(), Idempotent<Activation> ? View<T, 2>() : part});
+    const View<T, 2> hidden =
+        kept && GradientFromOutput<Activation> ? part : arena.allocate<T>(Shape{count, up.weight.width});
+    linear_forward_then<T>(
+        threads, arena, x.slice(0, first, count), up.weight, hidden,
+        ActivatedBias<Activation, T>{up.bias.data(), GradientFromOutput<Activation> ? View<T, 2>() : part});
     linear_forward<T>(threads, arena, hidden, down.weight, down.bias, y.slice(0, first, count));
   });
 }
@@ -128,9 +130,9 @@ void mlp_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const
                   LinearGradient<T> dup, LinearGradient<T> ddown) {
   const auto scratch = arena.scratch();
   const auto dsum = arena.allocate<T>(kept.shape());
-  const View<T, 2> hidden = Idempotent<Activation> ? View<T, 2>() : arena.allocate<T>(kept.shape());
+  const View<T, 2> hidden = GradientFromOutput<Activation> ? View<T, 2>() : arena.allocate<T>(kept.shape());
   linear_backward_input<T>(threads, arena, dy, down.weight.values, {dsum, false},
-                           detail::ActivationSlope<Activation, T>{kept, hidden});
+                           detail::ActivationDerivative<Activation, T>{kept, hidden});
   linear_backward_weight<T>(threads, arena, dy, hidden ? ConstView<T, 2>(hidden) : kept, ddown.weight, ddown.bias);
   linear_backward_input<T>(threads, arena, dsum, up.weight.values, dx);
   linear_backward_weight<T>(threads, arena, dsum, x, dup.weight, dup.bias);
@@ -162,15 +164,15 @@ void gated_mlp_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x,
                         ConstView<T, 2> kept_up, ConstView<T, 2> dy, Gradient<T, 2> dx, LinearGradient<T> dgate,
                         LinearGradient<T> dup, LinearGradient<T> ddown) {
   const auto scratch = arena.scratch();
-  const auto gate_slope = arena.allocate<T>(kept_gate.shape()), up_slope = arena.allocate<T>(kept_gate.shape()),
+  const auto dgate_sum = arena.allocate<T>(kept_gate.shape()), dup_sum = arena.allocate<T>(kept_gate.shape()),
              hidden = arena.allocate<T>(kept_gate.shape());
-  linear_backward_input<T>(threads, arena, dy, down.weight.values, {gate_slope, false},
-                           detail::GateSlope<Activation, T>{kept_gate, kept_up, up_slope, hidden});
+  linear_backward_input<T>(threads, arena, dy, down.weight.values, {dgate_sum, false},
+                           detail::GateDerivative<Activation, T>{kept_gate, kept_up, dup_sum, hidden});
   linear_backward_weight<T>(threads, arena, dy, hidden, ddown.weight, ddown.bias);
-  linear_backward_input<T>(threads, arena, gate_slope, gate.weight.values, dx);
-  linear_backward_input<T>(threads, arena, up_slope, up.weight.values, {dx.view, true});
-  linear_backward_weight<T>(threads, arena, gate_slope, x, dgate.weight, dgate.bias);
-  linear_backward_weight<T>(threads, arena, up_slope, x, dup.weight, dup.bias);
+  linear_backward_input<T>(threads, arena, dgate_sum, gate.weight.values, dx);
+  linear_backward_input<T>(threads, arena, dup_sum, up.weight.values, {dx.view, true});
+  linear_backward_weight<T>(threads, arena, dgate_sum, x, dgate.weight, dgate.bias);
+  linear_backward_weight<T>(threads, arena, dup_sum, x, dup.weight, dup.bias);
 }
 
 }  // namespace eigenformer::kernel

@@ -28,9 +28,9 @@ inline constexpr Index few_rows = 16;
 template <class T>
 inline constexpr Index cache_line = 64 / static_cast<Index>(sizeof(T));  // elements
 
-/// What is done to every piece of C that is finished, while it is in the cache: f(row, column, pointer, count) for each
+/// What is done to every piece of C that is complete, while it is in the cache: f(row, column, pointer, count) for each
 /// of its rows, and before that, where f has it, f.prefetch(row, column, count). A reference to f, whose type is
-/// forgotten: products are compiled once, not once for every end they have.
+/// forgotten: products are compiled once, not once for every epilogue.
 template <Real T>
 class Epilogue {
  public:

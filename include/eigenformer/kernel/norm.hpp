@@ -146,11 +146,11 @@ void norm_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, cons
         collect(j, n, at);
         return std::array{s, s * at};
       });
-      const Vec<T> mean_slope(Kind == NormKind::layer ? total / count : T{0}), mean_row_dot(row_dot / count);
+      const Vec<T> mean_gradient(Kind == NormKind::layer ? total / count : T{0}), mean_row_dot(row_dot / count);
       T* const to = dx.row(i);
       for_vectors<T>(width, [&](Index j, auto n) {
         Vec<T> out = gradient(j, n) - normal(j, n) * mean_row_dot;
-        if constexpr (Kind == NormKind::layer) out = out - mean_slope;
+        if constexpr (Kind == NormKind::layer) out = out - mean_gradient;
         out = out * Vec<T>(row.scale);
         store(to + j, dx.add ? load(to + j, n) + out : out, n);
       });

@@ -1,4 +1,4 @@
-// Activations, alone and at the end of a product.
+// Activations, alone and as the epilogue of a product.
 #pragma once
 
 #include <type_traits>
