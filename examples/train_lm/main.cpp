@@ -106,7 +106,7 @@ int run(int argc, char** argv) {
 
   Trainer trainer(
       std::move(initial),
-      {.adam = {.beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1},
+      {.optimiser = {.beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1},
        .learning_rate =
            CosineDecay{
                .rate = options.rate, .steps = options.steps, .warm_up = options.steps / 10, .end = options.rate / 10},

@@ -54,6 +54,7 @@
 #include "eigenformer/kernel/rotary.hpp"
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/score.hpp"
+#include "eigenformer/kernel/sgd.hpp"
 #include "eigenformer/kernel/simd.hpp"
 #include "eigenformer/kernel/sinusoid.hpp"
 #include "eigenformer/kernel/softmax.hpp"
@@ -117,7 +118,9 @@
 #include "eigenformer/train/adam.hpp"
 #include "eigenformer/train/clip.hpp"
 #include "eigenformer/train/evaluate.hpp"
+#include "eigenformer/train/optimiser.hpp"
 #include "eigenformer/train/schedule.hpp"
+#include "eigenformer/train/sgd.hpp"
 #include "eigenformer/train/trainer.hpp"
 #include "eigenformer/version.hpp"
 #if __has_include(<nlohmann/json.hpp>)

@@ -444,7 +444,7 @@ void replay_trajectory(double loss_limit, double final_limit) {
       .block = {.width = number("width"), .hidden = number("hidden"), .heads = number("heads"), .dropout = 0}};
   EncoderDecoder<PostNorm<T>> model(config);
   read_weights(file, "weight/", model);
-  Trainer trainer(model, {.adam = {real("beta1"), real("beta2"), real("epsilon")},
+  Trainer trainer(model, {.optimiser = {real("beta1"), real("beta2"), real("epsilon")},
                           .learning_rate = WarmUp{number("width"), number("warm_up")}});
 
   const auto source = file.read<Id, 3>("input/source"), target_in = file.read<Id, 3>("input/target_in");

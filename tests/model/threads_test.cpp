@@ -55,7 +55,8 @@ class Bits : public testing::Test {
     std::vector<double> losses{trainer.step().loss};
     trainer.accumulate(loss);
     losses.push_back(trainer.step().loss);
-    return {std::move(losses), std::move(gradient), trainer.model, trainer.first_moment, trainer.second_moment};
+    return {std::move(losses), std::move(gradient), trainer.model, trainer.optimiser.first_moment,
+            trainer.optimiser.second_moment};
   }
 
   static void expect_identical(const Training& a, const Training& b) {

@@ -366,9 +366,8 @@ TEST(FolderSettings, FirstLossOfT5) {
 template <class Model>
 void expect_only_matrices_decay(const typename Model::Config& config) {
   const Model before = small_model<Model>(config);
-  Model model = before, first = zeros_like(model), second = first;
-  const Model gradient = first;
-  adam({}, {.decay = 0.5}, 1, 1, 1, model, gradient, first, second);
+  Model model = before;
+  Adam<Model>(model, {.decay = 0.5}).step({}, {.learning_rate = 1}, model, zeros_like(model));
   Index vectors = 0, matrices = 0;
   walk(
       [&](const std::string& path, const Leaf&, const auto& now, const auto& then) {

@@ -26,7 +26,7 @@ EncoderDecoder<> seeded() {
   return model;
 }
 
-const TrainerConfig by_the_hundredth{.learning_rate = ConstantRate{0.01}};
+const TrainerConfig<EncoderDecoder<>> by_the_hundredth{.learning_rate = ConstantRate{0.01}};
 
 struct Batch {
   Tensor<Id, 2> source = matrix<Id>({{3, 4, 5}, {6, 7, 0}}), target = matrix<Id>({{1, 4}, {1, 5}}),
@@ -129,9 +129,9 @@ TEST(TrainerCallback, TheTrainerIsNotToBeCalledFromIt) {
     });
   };
   disturbed.accumulate(good);
-  EXPECT_EQ(calling([&] { disturbed.step(); }), "[trainer] step() was called from within a loss");
-  EXPECT_EQ(calling([&] { disturbed.discard(); }), "[trainer] discard() was called from within a loss");
-  EXPECT_EQ(calling([&] { disturbed.accumulate(good); }), "[trainer] accumulate() was called from within a loss");
+  EXPECT_EQ(calling([&] { disturbed.step(); }), "[trainer] step() was called from within a callback");
+  EXPECT_EQ(calling([&] { disturbed.discard(); }), "[trainer] discard() was called from within a callback");
+  EXPECT_EQ(calling([&] { disturbed.accumulate(good); }), "[trainer] accumulate() was called from within a callback");
   undisturbed.accumulate(good);
   const StepReport want = undisturbed.step(), got = disturbed.step();
   EXPECT_EQ(got.tokens, want.tokens);
@@ -188,7 +188,7 @@ TEST(TrainerCallback, ATapeThatIsNotPutBackIsAnError) {
 }
 
 TEST(TrainerCallback, SettingsThatDestroyWeightsAreErrors) {
-  const auto refused = [](TrainerConfig config) {
+  const auto refused = [](TrainerConfig<EncoderDecoder<>> config) {
     return error_of([&] { Trainer<EncoderDecoder<>>(seeded(), std::move(config)); });
   };
   EXPECT_EQ(refused({.learning_rate = ConstantRate{}, .clip = -1.0}),
@@ -197,7 +197,7 @@ TEST(TrainerCallback, SettingsThatDestroyWeightsAreErrors) {
       "[trainer] no learning rate is given: e.g. .learning_rate = ConstantRate{1e-3}, or WarmUp{.width = 512}";
   EXPECT_EQ(refused({}), none);
   EXPECT_EQ(refused({.learning_rate = nullptr}), none);
-  EXPECT_EQ(refused({.adam = {.epsilon = 0}, .learning_rate = ConstantRate{}}),
+  EXPECT_EQ(refused({.optimiser = {.epsilon = 0}, .learning_rate = ConstantRate{}}),
             "[adam] epsilon 0 is invalid: must be in [1e-30, 1e+30)");
   const Batch batch;
   for (const auto& [rate, text] :

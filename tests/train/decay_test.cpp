@@ -16,9 +16,8 @@ template <class Model>
 void expect_matrices_halved(const auto& config) {
   Model model(config);
   randomize(model, 1);
-  const Model before = model, gradient = zeros_like(model);
-  Model first = gradient, second = gradient;
-  adam({}, {.decay = 0.5}, 1, 1, 1, model, gradient, first, second);
+  const Model before = model;
+  Adam<Model>(model, {.decay = 0.5}).step({}, {.learning_rate = 1}, model, zeros_like(model));
   walk(
       [](const std::string& name, const Leaf&, const auto& now, const auto& then) {
         const float left = now.rank > 1 ? 0.5f : 1.0f;

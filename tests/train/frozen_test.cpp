@@ -34,8 +34,8 @@ Loss loss_on_some(Context& ctx, const FrozenModel& model) {
   return op::cross_entropy(ctx, model(ctx, {.source = some_ids, .target = some_ids}), some_targets.view());
 }
 
-TrainerConfig with_decay(std::vector<std::string> trained, std::vector<std::string> frozen) {
-  return {.adam = {.decay = 0.1},
+TrainerConfig<FrozenModel> with_decay(std::vector<std::string> trained, std::vector<std::string> frozen) {
+  return {.optimiser = {.decay = 0.1},
           .learning_rate = ConstantRate{0.01},
           .trained = std::move(trained),
           .frozen = std::move(frozen)};
@@ -72,7 +72,7 @@ void expect_only(const std::vector<std::string>& trained, const std::vector<std:
           EXPECT_EQ(magnitude(moment), 0) << name;
         }
       },
-      std::as_const(part.model), std::as_const(whole.model), before, std::as_const(part.second_moment));
+      std::as_const(part.model), std::as_const(whole.model), before, std::as_const(part.optimiser.second_moment));
   EXPECT_GT(stepped, 0);
 }
 
@@ -92,7 +92,7 @@ TEST(FrozenParts, AllButTheTrained) {
 }
 
 TEST(FrozenParts, AreNamedAsTheModelNamesThem) {
-  const auto refused = [](const TrainerConfig& config) {
+  const auto refused = [](const TrainerConfig<FrozenModel>& config) {
     return error_of([&] { Trainer<FrozenModel>(model_with_head(), config); });
   };
   EXPECT_EQ(refused(with_decay({}, {"encode"})),

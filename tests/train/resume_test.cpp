@@ -10,6 +10,7 @@
 #include "eigenformer/io/checkpoint.hpp"
 #include "eigenformer/model/encoder_decoder.hpp"
 #include "eigenformer/op/cross_entropy.hpp"
+#include "eigenformer/train/sgd.hpp"
 #include "eigenformer/train/trainer.hpp"
 #include "support/files.hpp"
 #include "support/tensors.hpp"
@@ -29,10 +30,10 @@ Model make_model(std::uint64_t seed) {
   return model;
 }
 
-TrainerConfig config(std::uint64_t seed) { return {.learning_rate = WarmUp{16, 4}, .clip = 1.0, .seed = seed}; }
+TrainerConfig<Model> config(std::uint64_t seed) { return {.learning_rate = WarmUp{16, 4}, .clip = 1.0, .seed = seed}; }
 
 /// Steps first+1 … last, each of two micro-batches that depend on the step alone; the losses.
-std::vector<double> train(Trainer<Model>& trainer, Index last) {
+std::vector<double> train(auto& trainer, Index last) {
   std::vector<double> losses;
   while (trainer.steps() < last) {
     for (std::uint64_t part = 0; part < 2; ++part) {
@@ -48,7 +49,8 @@ std::vector<double> train(Trainer<Model>& trainer, Index last) {
   return losses;
 }
 
-void expect_same_bits(const Trainer<Model>& actual, const Trainer<Model>& expected) {
+template <class T>
+void expect_same_bits(const T& actual, const T& expected) {
   walk(
       [](const std::string& name, const Leaf&, const auto& x, const auto& y) {
         EXPECT_EQ(std::memcmp(x.data(), y.data(), static_cast<std::size_t>(x.size()) * sizeof(*x.data())), 0) << name;
@@ -83,6 +85,20 @@ TEST_P(ResumeTest, InterruptedIsUninterrupted) {
 
   Trainer<Model> other(make_model(1), config(8), Threads(GetParam()));  // and dropout was on: its seed matters
   EXPECT_NE(train(other, 1).front(), losses.front());
+}
+
+// Whatever the optimiser keeps is saved with the rest.
+TEST(ResumeSgdTest, InterruptedIsUninterrupted) {
+  const TemporaryFolder folder;
+  const auto path = folder / "trainer.safetensors";
+  const TrainerConfig<Model, Sgd<Model>> sgd{.optimiser = {.momentum = 0.9}, .learning_rate = ConstantRate{0.1}};
+  Trainer whole(make_model(1), sgd), second(make_model(2), sgd);
+  train(whole, 3);
+  save(path, whole);
+  train(whole, 6);
+  load(path, second);
+  train(second, 6);
+  expect_same_bits(second, whole);
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, ResumeTest, testing::Values(1, 2));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "eigenformer/train/sgd.hpp"
 #include "eigenformer/train/trainer.hpp"
 #include "support/bag.hpp"
 
@@ -37,27 +38,45 @@ TEST(TrainSettings, OfSchedules) {
 }
 
 TEST(TrainSettings, OfTheTrainer) {
-  const auto make = [](const TrainerConfig& config) { Trainer<Bag>(Bag({1}, {2}), config); };
-  const TrainerConfig good{.learning_rate = ConstantRate{}, .clip = 1.0};
+  const auto make = [](const TrainerConfig<Bag>& config) { Trainer<Bag>(Bag({1}, {2}), config); };
+  const TrainerConfig<Bag> good{.learning_rate = ConstantRate{}, .clip = 1.0};
   expect_refused(
-      "adam", "beta1", good, Bad::probability(), [](auto& config, double value) { config.adam.beta1 = value; }, make);
+      "adam", "beta1", good, Bad::probability(), [](auto& config, double value) { config.optimiser.beta1 = value; },
+      make);
   expect_refused(
-      "adam", "beta2", good, Bad::probability(), [](auto& config, double value) { config.adam.beta2 = value; }, make);
+      "adam", "beta2", good, Bad::probability(), [](auto& config, double value) { config.optimiser.beta2 = value; },
+      make);
   expect_refused(
-      "adam", "epsilon", good, Bad::factor(), [](auto& config, double value) { config.adam.epsilon = value; }, make);
+      "adam", "epsilon", good, Bad::factor(), [](auto& config, double value) { config.optimiser.epsilon = value; },
+      make);
   expect_refused(
-      "adam", "decay", good, Bad::size(), [](auto& config, double value) { config.adam.decay = value; }, make);
+      "adam", "decay", good, Bad::size(), [](auto& config, double value) { config.optimiser.decay = value; }, make);
   expect_refused(
       "trainer", "clip", good, Bad::factor(), [](auto& config, double value) { config.clip = value; }, make);
 }
 
 TEST(TrainSettings, OfAdamAlone) {
   const auto step = [](double rate) {
-    Bag model({1}, {2}), first = zeros_like(model), second = first;
-    adam({}, {}, 1, rate, 1, model, zeros_like(model), first, second);
+    Bag model({1}, {2});
+    Adam<Bag>(model).step({}, {.learning_rate = rate}, model, zeros_like(model));
   };
   expect_refused(
       "adam", "learning_rate", 0.0, Bad::size(), [](double& rate, double value) { rate = value; }, step);
+}
+
+TEST(TrainSettings, OfSgdAlone) {
+  const auto make = [](const SgdConfig& config) { Sgd<Bag>(Bag({1}, {2}), config); };
+  expect_refused(
+      "sgd", "momentum", SgdConfig{}, Bad::probability(), [](auto& config, double value) { config.momentum = value; },
+      make);
+  expect_refused(
+      "sgd", "decay", SgdConfig{}, Bad::size(), [](auto& config, double value) { config.decay = value; }, make);
+  const auto step = [](double rate) {
+    Bag model({1}, {2});
+    Sgd<Bag>(model).step({}, {.learning_rate = rate}, model, zeros_like(model));
+  };
+  expect_refused(
+      "sgd", "learning_rate", 0.0, Bad::size(), [](double& rate, double value) { rate = value; }, step);
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ EncoderDecoderConfig config(Sharing sharing) {
 TEST(TiedWeights, BothUsesReachTheGradient) {
   Embedding<float> model({.vocabulary = 1, .width = 1});
   model.weight(0, 0) = 3;
-  Embedding<float> gradient = zeros_like(model), first = gradient, second = gradient;
+  Embedding<float> gradient = zeros_like(model);
+  Adam<Embedding<float>> adam(model);
   Context ctx;
   Tape tape;
   ctx.tape = &tape;
@@ -42,9 +43,9 @@ TEST(TiedWeights, BothUsesReachTheGradient) {
   EXPECT_EQ(gradient.weight(0, 0), 6);
 
   int steps = 0;
-  walk([&](const std::string&, const Leaf&, const auto&) { ++steps; }, first);
+  walk([&](const std::string&, const Leaf&, const auto&) { ++steps; }, adam.first_moment);
   EXPECT_EQ(steps, 1) << "one state of the optimiser";
-  adam({}, {}, 1, 0.5, 1, model, gradient, first, second);
+  adam.step({}, {.learning_rate = 0.5}, model, gradient);
   EXPECT_NEAR(model.weight(0, 0), 2.5, 1e-6) << "one step of 0.5";
 }
 

@@ -1,14 +1,13 @@
-// Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019) over (model, gradient, first and second moment).
+// Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019).
 #pragma once
 
 #include <cmath>
-#include <cstddef>
 
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/kernel/adam.hpp"
-#include "eigenformer/train/clip.hpp"
+#include "eigenformer/train/optimiser.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
@@ -27,32 +26,42 @@ struct AdamConfig {
   friend bool operator==(const AdamConfig&, const AdamConfig&) = default;
 };
 
-/// Step number `step` ≥ 1; the gradient is multiplied by gradient_scale first. Weights and moments of the i-th tensor
-/// of the walk stay as they are unless chosen(i).
-template <class Model, class Chosen = EveryTensor>
-void adam(const Threads& threads, const AdamConfig& config, Index step, double learning_rate, double gradient_scale,
-          Model& model, const Model& gradient, Model& first, Model& second, const Chosen& chosen = {}) {
-  ensure(step >= 1, "adam", "steps count from 1, not ", step);
-  config.validate();
-  require_range("adam", "learning_rate", learning_rate, 0);
-  walk([](const Leaf&, auto&...) {}, model, gradient, first,
-       second);  // throws where they differ, before anything changes
-  const auto power = static_cast<double>(step);
-  std::size_t number = 0;
-  walk(
-      [&](const Leaf& leaf, auto& weight, const auto& dweight, auto& m, auto& v) {
-        if (!chosen(number++)) return;
-        const kernel::AdamStep at{.beta1 = config.beta1,
-                                  .beta2 = config.beta2,
-                                  .epsilon = config.epsilon,
-                                  .learning_rate = learning_rate,
-                                  .decay = leaf.decay == Decay::yes ? config.decay : 0,
-                                  .gradient_scale = gradient_scale,
-                                  .correction1 = 1 - std::pow(config.beta1, power),
-                                  .correction2 = 1 - std::pow(config.beta2, power)};
-        kernel::adam_step(threads, at, weight.size(), weight.data(), dweight.data(), m.data(), v.data());
-      },
-      model, gradient, first, second);
-}
+/// The first and second moment of each weight's gradient.
+template <class Model>
+class Adam {
+ public:
+  using Config = AdamConfig;
+  Model first_moment, second_moment;
+
+  explicit Adam(const Model& model, const AdamConfig& config = {})
+      : first_moment(zeros_like(model)), second_moment(first_moment), config_(config) {
+    config_.validate();
+  }
+  static void visit(auto&& f, auto&... m) {
+    f("first_moment", m.first_moment...);
+    f("second_moment", m.second_moment...);
+  }
+
+  template <class Chosen = EveryTensor>
+  void step(const Threads& threads, const OptimiserStep& at, Model& model, const Model& gradient,
+            const Chosen& chosen = {}) {
+    const auto power = static_cast<double>(at.number);
+    const auto update = [&](const Leaf& leaf, auto& weight, const auto& dweight, auto& m, auto& v) {
+      const kernel::AdamStep step{.beta1 = config_.beta1,
+                                  .beta2 = config_.beta2,
+                                  .epsilon = config_.epsilon,
+                                  .learning_rate = at.learning_rate,
+                                  .decay = leaf.decay == Decay::yes ? config_.decay : 0,
+                                  .gradient_scale = at.gradient_scale,
+                                  .correction1 = 1 - std::pow(config_.beta1, power),
+                                  .correction2 = 1 - std::pow(config_.beta2, power)};
+      kernel::adam_step(threads, step, weight.size(), weight.data(), dweight.data(), m.data(), v.data());
+    };
+    step_each("adam", at, chosen, update, model, gradient, first_moment, second_moment);
+  }
+
+ private:
+  AdamConfig config_;
+};
 
 }  // namespace eigenformer

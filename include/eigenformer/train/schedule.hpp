@@ -63,36 +63,40 @@ struct ConstantRate {
   }
 };
 
-/// A linear warm-up to `rate`, then a straight line to `end` at step `steps` (Devlin et al. 2019), where it stays.
-struct LinearDecay {
+namespace detail {
+
+struct Line {
+  static constexpr std::string_view place = "linear_decay";
+  static double between(double rate, double end, double done) { return rate + (end - rate) * done; }
+};
+struct HalfCosine {
+  static constexpr std::string_view place = "cosine_decay";
+  static double between(double rate, double end, double done) {
+    return end + (rate - end) * (1 + std::cos(std::numbers::pi * done)) / 2;
+  }
+};
+
+}  // namespace detail
+
+/// A linear warm-up to `rate`, then along a curve down to `end` at step `steps`, where it stays.
+template <class Curve>
+struct DecayingRate {
   double rate = 1e-3;
   Index steps = 0;  ///< of the whole training, which must be given
   Index warm_up = 0;
   double end = 0;
 
   double operator()(Index step) const {
-    require_range("linear_decay", "rate", rate, 0);
-    require_range("linear_decay", "end", end, 0);
-    const double done = detail::descended("linear_decay", step, steps, warm_up);
-    return (rate + (end - rate) * done) * detail::risen("linear_decay", step, warm_up);
+    require_range(Curve::place, "rate", rate, 0);
+    require_range(Curve::place, "end", end, 0);
+    const double done = detail::descended(Curve::place, step, steps, warm_up);
+    return Curve::between(rate, end, done) * detail::risen(Curve::place, step, warm_up);
   }
 };
 
-/// A linear warm-up to `rate`, then half a cosine down to `end` at step `steps` (Loshchilov and Hutter 2017, equation
-/// 5, without restarts), where it stays.
-struct CosineDecay {
-  double rate = 1e-3;
-  Index steps = 0;  ///< of the whole training, which must be given
-  Index warm_up = 0;
-  double end = 0;
-
-  double operator()(Index step) const {
-    require_range("cosine_decay", "rate", rate, 0);
-    require_range("cosine_decay", "end", end, 0);
-    const double done = detail::descended("cosine_decay", step, steps, warm_up);
-    return (end + (rate - end) * (1 + std::cos(std::numbers::pi * done)) / 2) *
-           detail::risen("cosine_decay", step, warm_up);
-  }
-};
+/// A straight line (Devlin et al. 2019).
+using LinearDecay = DecayingRate<detail::Line>;
+/// Half a cosine (Loshchilov and Hutter 2017, equation 5, without restarts).
+using CosineDecay = DecayingRate<detail::HalfCosine>;
 
 }  // namespace eigenformer

@@ -19,17 +19,30 @@
 #include "eigenformer/op/cross_entropy.hpp"
 #include "eigenformer/train/adam.hpp"
 #include "eigenformer/train/clip.hpp"
+#include "eigenformer/train/optimiser.hpp"
 #include "eigenformer/train/schedule.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
+/// What was accumulated since the last step: sums over tokens.
+template <class Model>
+struct Accumulated {
+  Model gradient;  ///< of the loss
+  double loss = 0;
+  Index tokens = 0;  ///< that counted in the loss
+};
+
+template <class Model, OptimiserOf<Model> Optimiser = Adam<Model>>
 struct TrainerConfig {
-  AdamConfig adam{};
+  typename Optimiser::Config optimiser{};
   std::function<double(Index)> learning_rate{};  ///< of step 1, 2, …, which must be given: see train/schedule.hpp
   std::optional<double> clip{};                  ///< limit of the gradient's norm
   std::uint64_t seed = 0;                        ///< of dropout
   std::vector<std::string> trained{};            ///< parts by their dotted names, e.g. {"head"}; none: the whole model
   std::vector<std::string> frozen{};  ///< parts that stay as they are, e.g. {"embedding", "decoder.blocks.0"}
+  /// Called by step() before anything is made of the sums, and by every step(), even if there are no tokens: the place
+  /// to add up those of several processes, or to take a scaling of the loss away.
+  std::function<void(Context&, Accumulated<Model>&)> before_step{};
 };
 
 /// What a step did.
@@ -60,40 +73,37 @@ constexpr bool takes_reference() {
 
 }  // namespace detail
 
-/// Owns the model and all that is needed to go on exactly where it stopped: visit() lists weights, moments and
-/// counters. Save and load between steps: what was accumulated since the last one is not part of it (see discard()).
-template <class Model>
+/// Owns the model and all that is needed to go on exactly where it stopped: visit() lists weights, the optimiser's
+/// state and counters. Save and load between steps: what was accumulated since the last one is not part of it (see
+/// discard()).
+template <class Model, OptimiserOf<Model> Optimiser = Adam<Model>>
 class Trainer {
  public:
   Model model;
-  Model first_moment, second_moment;
+  Optimiser optimiser;
   Tensor<std::int64_t, 1> counters{Shape{2}};  // steps taken, seed of dropout
 
-  Trainer(Model initial, TrainerConfig config, Threads threads = {})
-      : model(std::move(initial)), first_moment(zeros_like(model)), second_moment(first_moment),
-        config_(std::move(config)), gradient_(first_moment), ctx_(std::move(threads)) {
+  Trainer(Model initial, TrainerConfig<Model, Optimiser> config, Threads threads = {})
+      : model(std::move(initial)), optimiser(model, config.optimiser),
+        config_(std::move(config)), sums_{zeros_like(model)}, ctx_(std::move(threads)) {
     ensure(static_cast<bool>(config_.learning_rate), "trainer",
            "no learning rate is given: e.g. .learning_rate = ConstantRate{1e-3}, or WarmUp{.width = 512}");
     if (config_.clip) require_range("trainer", "clip", *config_.clip, smallest_real);
-    config_.adam.validate();
     choose();
     counters(1) = static_cast<std::int64_t>(config_.seed);
-    ctx_.tape = &tape_;
-    ctx_.random = &random_;
   }
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
   static void visit(auto&& f, auto&... m) {
     f("model", m.model...);
-    f("first_moment", m.first_moment...);
-    f("second_moment", m.second_moment...);
+    f("optimiser", m.optimiser...);
     f(Leaf{"counters"}, m.counters...);
   }
 
   Index steps() const { return static_cast<Index>(counters(0)); }
   const Model& gradient() const {
-    return gradient_;
+    return sums_.gradient;
   }  ///< of the summed loss, since the last step; any numbers before that
 
   /// Adds the gradient of one (micro-)batch; loss(ctx, model) computes it, with the model and context that it is given,
@@ -129,31 +139,43 @@ class Trainer {
     ensure(
         tape_.reached(), "trainer",
         "the loss depends on no weight of this trainer's model: compute it with the model that the callback is given");
-    loss_ += result.sum[0];
-    tokens_ += result.tokens;
+    sums_.loss += result.sum[0];
+    sums_.tokens += result.tokens;
     pending_ = counted = true;
   }
 
-  /// One optimiser step on the mean over all tokens accumulated since the last; then starts anew.
+  /// One optimiser step on the mean over all tokens accumulated since the last; then starts anew. If before_step
+  /// throws, all since the last step is discarded.
   StepReport step() {
     const auto busy = begin("step");
-    StepReport report{.step = steps(),
-                      .loss = tokens_ > 0 ? loss_ / static_cast<double>(tokens_) : 0,
-                      .tokens = tokens_,
-                      .skipped = true};
-    if (tokens_ > 0) {
+    bool done = false;
+    const auto start_anew = finally([&] {
+      if (done || config_.before_step) forget();
+    });
+    if (config_.before_step) {
+      if (!pending_) set_zero(sums_.gradient);
+      const auto memory = ctx_.scratch();
+      ctx_.tape = nullptr;
+      ctx_.random = nullptr;
+      config_.before_step(ctx_, sums_);
+    }
+    StepReport report{.step = steps(), .tokens = sums_.tokens, .skipped = true};
+    if (sums_.tokens > 0) {
+      const auto tokens = static_cast<double>(sums_.tokens);
       const auto chosen = [&](std::size_t i) { return trains_[i]; };
-      report.gradient_norm = global_norm(ctx_, gradient_, chosen) / static_cast<double>(tokens_);
+      report.loss = sums_.loss / tokens;
+      report.gradient_norm = global_norm(ctx_, sums_.gradient, chosen) / tokens;
       const double clip = config_.clip ? clip_factor(report.gradient_norm, *config_.clip) : 1;
       if (report.gradient_norm * clip < largest_gradient) {
         report.learning_rate = config_.learning_rate(steps() + 1);
-        adam(ctx_.threads, config_.adam, steps() + 1, report.learning_rate, clip / static_cast<double>(tokens_), model,
-             gradient_, first_moment, second_moment, chosen);
+        optimiser.step(ctx_.threads,
+                       {.number = steps() + 1, .learning_rate = report.learning_rate, .gradient_scale = clip / tokens},
+                       model, sums_.gradient, chosen);
         report.step = static_cast<Index>(++counters(0));
         report.skipped = false;
       }
     }
-    forget();
+    done = true;
     return report;
   }
 
@@ -206,7 +228,7 @@ class Trainer {
           if (trains_[number++])
             tape_.watch(weight.view(), gradient.view(), pending_ ? Tape::Start::add : Tape::Start::overwrite);
         },
-        std::as_const(model), gradient_);
+        std::as_const(model), sums_.gradient);
   }
 
   template <class F>
@@ -220,24 +242,22 @@ class Trainer {
 
   /// No call goes on within another one.
   auto begin(std::string_view call) {
-    ensure(!busy_, "trainer", call, "() was called from within a loss");
+    ensure(!busy_, "trainer", call, "() was called from within a callback");
     busy_ = true;
     return finally([this] { busy_ = false; });
   }
   void forget() {
-    loss_ = 0;
-    tokens_ = 0;
+    sums_.loss = 0;
+    sums_.tokens = 0;
     pending_ = false;
   }
 
-  TrainerConfig config_;
+  TrainerConfig<Model, Optimiser> config_;
   std::vector<bool> trains_;  // by number in the walk: whether a weight is stepped
-  Model gradient_;
+  Accumulated<Model> sums_;
   Context ctx_;
   Tape tape_;
   Random random_;
-  double loss_ = 0;
-  Index tokens_ = 0;
   bool pending_ = false, busy_ = false, examined_ = false;
 };
 
