@@ -212,6 +212,43 @@ TYPED_TEST(EmptyAxesOf, LanguageModel) {
       }
 }
 
+// States of no sequences, of sequences without tokens, and of sources without tokens.
+TEST(EmptyAxes, States) {
+  Context ctx;
+  Llama<float> llama({.vocabulary = words, .layers = 1, .block = {.width = 8, .hidden = 6, .heads = 2, .dropout = 0}});
+  randomize(llama, 1);
+  const std::vector<Index> none{0, 0}, one{1, 1};
+  const std::vector<Id> ids{3, 4};
+  auto nobody = llama.start(0);
+  EXPECT_EQ(llama.hidden(ctx, {.ids = {}, .counts = {}}, nobody).shape(), (Shape{1, 0, 8}));
+  EXPECT_EQ(llama.next_logits(ctx, {.ids = {}, .counts = {}}, nobody).shape(), (Shape{0, Index{words}}));
+  auto state = llama.start(2);
+  EXPECT_EQ(llama.hidden(ctx, {.ids = {}, .counts = none}, state).shape(), (Shape{1, 0, 8}));
+  EXPECT_TRUE(identical(llama.hidden(ctx, {.ids = ids, .counts = one}, state).flat(),
+                        llama.hidden(ctx, {.ids = ConstView<Id, 2>(ids.data(), {2, 1})}).flat()));
+
+  EncoderDecoder<PostNorm<float>> model({.source_vocabulary = words,
+                                         .target_vocabulary = words,
+                                         .encoder_layers = 1,
+                                         .decoder_layers = 1,
+                                         .block = {.width = 8, .hidden = 6, .heads = 2, .dropout = 0}});
+  randomize(model, 1);
+  for (const Index sources : {0, 3}) {
+    auto begun = model.start(ctx, Elements<Id, 2>(Shape{0, sources}).view());
+    EXPECT_EQ(model.next_logits(ctx, {.ids = {}, .counts = {}}, begun).shape(), (Shape{0, Index{words}}));
+  }
+  const Elements<Id, 2> source(Shape{2, 0});
+  for (const bool with_lengths : {false, true}) {
+    const ConstView<Index, 1> lengths = with_lengths ? ConstView<Index, 1>(none) : ConstView<Index, 1>();
+    auto begun = model.start(ctx, source.view(), lengths);
+    EXPECT_TRUE(identical(
+        model.hidden(ctx, {.ids = ids, .counts = one}, begun).flat(),
+        model.decode(ctx, ConstView<Id, 2>(ids.data(), {2, 1}), model.encode(ctx, source.view(), lengths), lengths)
+            .flat()));
+  }
+  EXPECT_NE(error_of([&] { model.start(ctx, source.view(), std::vector<Index>()); }), "");
+}
+
 TEST(EmptyAxes, Encoder) {
   Bert<double> model({.vocabulary = words,
                       .max_positions = 8,
