@@ -148,7 +148,7 @@ void time_forward(Context& ctx, const PaperTransformer& model, ConstView<Id, 2> 
               ctx.threads.count(), operations / best);
 }
 
-void show(const Options& options, const char* name, EncoderDecoderConfig (*config)(Index), double published) {
+void show(const Options& options, const char* name, PaperTransformer::Config (*config)(Index), double published) {
   std::printf("\n%s, vocabulary %td\n", name, options.vocabulary);
   Index layers = 0, width = 0;
   {

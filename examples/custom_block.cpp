@@ -31,14 +31,23 @@ ConstView<T, 3> power_norm(Context& ctx, ConstView<T, 3> x, T epsilon) {
   return y;
 }
 
-/// A norm: a Config that begins with the width, weights that visit() lists, and a call; library ops may follow your
-/// own.
+/// What can be set of a norm: its width, which the block hands down, and your own. The list of fields is for files.
+struct PowerNormConfig {
+  Index width = 0;
+  double epsilon = 1e-6;
+
+  static void fields(auto&& f, auto&... c) {
+    f("width", c.width...);
+    f("epsilon", c.epsilon...);
+  }
+  friend bool operator==(const PowerNormConfig&, const PowerNormConfig&) = default;
+};
+
+/// A norm: a Config, weights that visit() lists, and a call; library ops may follow your own.
 template <Real T>
 struct PowerNorm {
-  struct Config {
-    Index width = 0;
-    double epsilon = 1e-6;
-  };
+  using Config = PowerNormConfig;
+
   Tensor<T, 1> weight;  // (D)
   double epsilon;
 
@@ -49,10 +58,18 @@ struct PowerNorm {
   }
 };
 
+struct FadingScoresConfig {
+  double rate = 0.1;
+
+  static void fields(auto&& f, auto&... c) { f("rate", c.rate...); }
+  friend bool operator==(const FadingScoresConfig&, const FadingScoresConfig&) = default;
+};
+
 /// Scores that fade with distance: s/(1 + rate·|distance|). One type is the layer's part (bind) and the kernel's (row),
 /// whose function of scores s of keys first + j, … takes vectors and several at once.
 template <Real T>
 struct FadingScores {
+  using Config = FadingScoresConfig;
   struct Row {
     T rate, own;
     auto slope(auto s, Index j, auto n) const {  // by s
@@ -61,9 +78,9 @@ struct FadingScores {
     }
     auto operator()(auto s, Index j, auto n) const { return s * slope(s, j, n); }
   };
-  T rate = T(0.1);
+  T rate;
 
-  explicit FadingScores(const AttentionConfig&) {}
+  explicit FadingScores(const Config& config) : rate(static_cast<T>(config.rate)) {}
   static void visit(auto&&, auto&...) {}
   FadingScores bind(Context&, const AttentionCall<T>&) const { return *this; }
   Row row(const kernel::ScoreRow& at, Index first, Index) const { return {rate, static_cast<T>(first - at.position)}; }
@@ -77,13 +94,18 @@ struct Macaron {
   using Norm = PowerNorm<T>;
   static constexpr bool needs_final_norm = true;
 
-  Mlp<T> before, after;
-  Attention<T, RotaryHeads<T>, FadingScores<T>> attention;
-  PreNorm<T, Norm> before_residual, attention_residual, after_residual;
+  using SelfAttention = Attention<T, RotaryHeads<T>, FadingScores<T>>;
+  using Residual = PreNorm<T, Norm>;
+  using Config = EncoderBlockConfig<typename SelfAttention::Config, MlpConfig, typename Residual::Config>;
 
-  explicit Macaron(const BlockConfig& config)
-      : before(config.feed_forward<Mlp<T>>()), after(before), attention(config.attention()),
-        before_residual(config.residual()), attention_residual(config.residual()), after_residual(config.residual()) {}
+  Mlp<T> before, after;
+  SelfAttention attention;
+  Residual before_residual, attention_residual, after_residual;
+
+  explicit Macaron(const Config& config)
+      : before(config.completed().feed_forward), after(before), attention(config.completed().attention),
+        before_residual(config.completed().residual), attention_residual(before_residual),
+        after_residual(before_residual) {}
   static void visit(auto&& f, auto&... m) {
     f("before", m.before...);
     f("after", m.after...);

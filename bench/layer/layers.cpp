@@ -58,9 +58,10 @@ const int registered = [] {
   add_layer<Attention<float>>("attention", AttentionConfig{.width = width, .heads = 8}, &Work::attention, call);
   add_layer<Mlp<float>>("mlp", MlpConfig{.width = width, .hidden = hidden}, &Work::mlp, call);
   add_layer<SwiGlu<float>>("swiglu", GatedMlpConfig{.width = width, .hidden = gated}, &Work::swiglu, call);
-  add_layer<EncoderBlock<>>("encoder_block", BlockConfig{.width = width, .hidden = hidden}, &Work::encoder_block, call);
-  add_layer<DecoderBlock<>>("decoder_block", BlockConfig{.width = width, .hidden = hidden}, &Work::decoder_block,
-                            with_memory);
+  add_layer<EncoderBlock<>>("encoder_block", EncoderBlock<>::Config{.width = width, .hidden = hidden},
+                            &Work::encoder_block, call);
+  add_layer<DecoderBlock<>>("decoder_block", DecoderBlock<>::Config{.width = width, .hidden = hidden},
+                            &Work::decoder_block, with_memory);
   return 0;
 }();
 

@@ -7,24 +7,23 @@
 namespace eigenformer::bench {
 namespace {
 
-LanguageModelConfig llama63m() {
+Llama<>::Config llama63m() {
   return {.vocabulary = 8192,
           .layers = 8,
           .block = {.width = 768,
                     .hidden = 2048,
                     .heads = 12,
                     .dropout = 0,
-                    .kv_heads = 4,
-                    .attention_bias = false,
-                    .norm_epsilon = 1e-5},
+                    .attention = {.kv_heads = 4, .bias = false},
+                    .residual = {.norm = {.epsilon = 1e-5}}},
           .tied = false};
 }
 
 /// FLOPs of the layers: products with their weights, and half of the scores and mixes (causal).
-double layers_flops(const LanguageModelConfig& config, double tokens) {
-  const BlockConfig& block = config.block;
+double layers_flops(const Llama<>::Config& config, double tokens) {
+  const auto& block = config.block;
   const auto width = static_cast<double>(block.width), heads = static_cast<double>(block.heads),
-             keys = static_cast<double>(block.kv_heads);
+             keys = static_cast<double>(block.attention.kv_heads);
   const double projections = 2 * width * width * (1 + keys / heads),
                feed_forward = 3 * width * static_cast<double>(block.hidden);
   return static_cast<double>(config.layers) * tokens * (2 * (projections + feed_forward) + 2 * tokens * width);
@@ -56,11 +55,11 @@ Tensor<Id, 1> random_tokens(Index count) {
 }
 
 /// What a step reads: every weight but the embedding, and the keys and values of so many tokens.
-double step_bytes(const LanguageModelConfig& config, const Llama<float>& model, Index batch, Index context) {
-  const BlockConfig& block = config.block;
+double step_bytes(const Llama<>::Config& config, const Llama<float>& model, Index batch, Index context) {
+  const auto& block = config.block;
   const Index head_width = block.width / block.heads;
   return 4.0 * static_cast<double>(parameter_count(model) - config.vocabulary * block.width +
-                                   batch * context * config.layers * 2 * block.kv_heads * head_width);
+                                   batch * context * config.layers * 2 * block.attention.kv_heads * head_width);
 }
 
 /// Steps of `batch` sequences that have `context` tokens already.

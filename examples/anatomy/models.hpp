@@ -95,34 +95,32 @@ void count(Model& model, const M& weights) {
     model.per_token[static_cast<std::size_t>(Kind::head)] += 2 * static_cast<double>(model.vocabulary * model.width);
 }
 
-inline Attention attention_of(const eigenformer::AttentionConfig& given, bool causal, bool cached) {
-  const eigenformer::AttentionConfig config = given.completed();
-  return {config.heads, config.kv_heads, config.head_width, config.window, causal, cached};
+/// Of a complete config.
+inline Attention attention_of(const auto& config, bool causal, bool cached) {
+  return {*config.heads, config.kv_heads, config.head_width, config.window, causal, cached};
 }
 
-inline Model facts(const eigenformer::LanguageModelConfig& config) {
-  Model model{.vocabulary = config.vocabulary, .tied = config.tied};
-  for (Index layer = 0; layer < config.layers; ++layer)
-    model.attentions.push_back(
-        attention_of((config.vary ? config.vary(layer, config.block) : config.block).attention(), true, true));
-  return model;
-}
-inline Model facts(const eigenformer::BertConfig& config) {
-  return {.attentions = std::vector(static_cast<std::size_t>(config.layers),
-                                    attention_of(config.block.attention(), false, false)),
-          .vocabulary = config.vocabulary,
-          .logits = false};
-}
-inline Model facts(const eigenformer::EncoderDecoderConfig& config) {
-  Model model{
-      .vocabulary = config.target_vocabulary,
-      .tied = config.sharing == eigenformer::Sharing::all || config.sharing == eigenformer::Sharing::target_and_output,
-      .two_sided = true};
-  model.attentions.assign(static_cast<std::size_t>(config.encoder_layers),
-                          attention_of(config.block.attention(), false, false));
-  for (Index layer = 0; layer < config.decoder_layers; ++layer) {
-    model.attentions.push_back(attention_of(config.block.attention(), true, true));
-    model.attentions.push_back(attention_of(config.block.cross_attention(), false, false));
+/// Of the complete config of a model.
+inline Model facts(const auto& config) {
+  Model model;
+  if constexpr (requires { config.decoder_block; }) {
+    model = {.vocabulary = config.target_vocabulary,
+             .tied = config.sharing == eigenformer::Sharing::all ||
+                     config.sharing == eigenformer::Sharing::target_and_output,
+             .two_sided = true};
+    model.attentions.assign(static_cast<std::size_t>(config.encoder_layers),
+                            attention_of(config.block.attention, false, false));
+    for (Index layer = 0; layer < config.decoder_layers; ++layer) {
+      model.attentions.push_back(attention_of(config.decoder_block->self_attention, true, true));
+      model.attentions.push_back(attention_of(config.decoder_block->cross_attention, false, false));
+    }
+  } else {
+    constexpr bool decodes = requires { config.tied; };
+    model = {.vocabulary = config.vocabulary, .logits = decodes};
+    if constexpr (decodes) model.tied = config.tied;
+    const auto stack = config.stack();
+    for (Index layer = 0; layer < config.layers; ++layer)
+      model.attentions.push_back(attention_of(stack.layer(layer).attention, decodes, decodes));
   }
   return model;
 }
@@ -132,11 +130,15 @@ using Sizes = std::map<std::string, Index>;
 
 template <class Config>
 void change(Config& config, const Sizes& sizes) {
-  eigenformer::BlockConfig& block = config.block;
-  std::map<std::string, std::vector<Index*>> numbers{
-      {"width", {&block.width}},       {"hidden", {&block.hidden}},         {"heads", {&block.heads}},
-      {"kv_heads", {&block.kv_heads}}, {"head_width", {&block.head_width}}, {"window", {&block.window}}};
-  std::map<std::string, bool*> flags{{"bias", &block.attention_bias}};
+  auto& block = config.block;
+  auto& attention = block.attention;
+  std::map<std::string, std::vector<Index*>> numbers{{"width", {&block.width}},
+                                                     {"hidden", {&block.hidden}},
+                                                     {"heads", {&block.heads}},
+                                                     {"kv_heads", {&attention.kv_heads}},
+                                                     {"head_width", {&attention.head_width}},
+                                                     {"window", {&attention.window}}};
+  std::map<std::string, bool*> flags{{"bias", &attention.bias}};
   if constexpr (requires { config.layers; })
     numbers["layers"] = {&config.layers}, numbers["vocabulary"] = {&config.vocabulary};
   else {
@@ -147,11 +149,14 @@ void change(Config& config, const Sizes& sizes) {
   if constexpr (requires { config.tied; }) flags["tied"] = &config.tied;
 
   // What follows from a size in the published model is as usual again when that size is another.
-  if (sizes.contains("width") || sizes.contains("heads")) block.head_width = block.kv_heads = 0;
-  if constexpr (requires { config.rotary; })
-    config.rotary.rotated = sizes.contains("width") || sizes.contains("heads") ? 0 : config.rotary.rotated;
-  if constexpr (requires { config.vary; })
-    if (sizes.contains("window")) config.vary = {};
+  if (sizes.contains("width") || sizes.contains("heads")) attention.head_width = attention.kv_heads = 0;
+  if constexpr (requires { config.position.rotated; })
+    if (sizes.contains("width") || sizes.contains("heads")) config.position.rotated = 0;
+  std::vector<Index> windows;  // in which alone the published layers differ
+  if constexpr (requires { config.each_layer; }) {
+    for (const auto& each : config.each_layer) windows.push_back(each.attention.window);
+    config.each_layer.clear();
+  }
   for (const auto& [key, value] : sizes) {
     if (const auto number = numbers.find(key); number != numbers.end()) {
       for (Index* const place : number->second) *place = value;
@@ -168,16 +173,25 @@ void change(Config& config, const Sizes& sizes) {
   const Index layers = *numbers["layers"].front();
   eigenformer::ensure(layers > 0 && layers <= 1000, "anatomy", "layers must be from 1 to 1000, not ", layers);
   eigenformer::ensure(block.width > 0 && block.hidden > 0, "anatomy", "width and hidden must be positive");
-  if (sizes.contains("bias")) block.output_bias = block.feed_forward_bias = block.attention_bias;
+  if (sizes.contains("bias")) {
+    attention.output_bias = attention.bias;
+    block.feed_forward.bias = attention.bias;
+  }
+  if constexpr (requires { config.each_layer; })
+    if (!windows.empty() && !sizes.contains("window"))
+      for (Index layer = 0; layer < layers; ++layer) {
+        config.each_layer.push_back(block);
+        config.each_layer.back().attention.window = windows[static_cast<std::size_t>(layer) % windows.size()];
+      }
 }
 
 template <class M, class Config>
 Model describe(Config config, const Sizes& sizes) {
   change(config, sizes);
-  Model model = facts(config);
+  const M weights(config);
+  Model model = facts(weights.config);
   model.width = config.block.width;
   model.hidden = config.block.hidden;
-  const M weights(config);
   model.root = tree(weights);
   count(model, weights);
   return model;

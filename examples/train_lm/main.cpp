@@ -95,8 +95,8 @@ int run(int argc, char** argv) {
                                   .hidden = options.hidden,
                                   .heads = options.heads,
                                   .dropout = 0,
-                                  .attention_bias = false,
-                                  .norm_epsilon = 1e-5}});
+                                  .attention = {.bias = false},
+                                  .residual = {.norm = {.epsilon = 1e-5}}}});
   initialize(initial, options.seed);
   std::printf("Learning to write like %s, %zu bytes.\n",
               options.text.empty() ? "eigenformer's headers" : options.text.c_str(), text.size());

@@ -22,7 +22,7 @@ struct Sizes {
   Index width = 64, hidden = 256, heads = 4;
   double dropout = 0.1;
 
-  eigenformer::EncoderDecoderConfig config(Index vocabulary) const {
+  eigenformer::PaperTransformer::Config config(Index vocabulary) const {
     return {.source_vocabulary = vocabulary,
             .target_vocabulary = vocabulary,
             .encoder_layers = layers,

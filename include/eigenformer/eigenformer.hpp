@@ -1,6 +1,7 @@
 // Everything. Needs Eigen; headers that need nlohmann/json, ICU or SentencePiece come along where those are found.
 #pragma once
 
+#include "eigenformer/block/config.hpp"
 #include "eigenformer/block/decoder_block.hpp"
 #include "eigenformer/block/deep_norm.hpp"
 #include "eigenformer/block/encoder_block.hpp"
@@ -11,6 +12,7 @@
 #include "eigenformer/block/residual.hpp"
 #include "eigenformer/block/sandwich.hpp"
 #include "eigenformer/core/arena.hpp"
+#include "eigenformer/core/config.hpp"
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/core/denormals.hpp"
 #include "eigenformer/core/eigen.hpp"

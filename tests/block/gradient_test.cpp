@@ -20,8 +20,11 @@ const auto x_lengths = lengths({4, 2}), memory_lengths = lengths({3, 5});
 const Mask padded{.key_lengths = x_lengths, .query_lengths = x_lengths};
 const Mask causal{.causal = true, .key_lengths = x_lengths, .query_lengths = x_lengths};
 const Mask to_memory{.key_lengths = memory_lengths, .query_lengths = x_lengths};
-const BlockConfig plain{.width = 6, .hidden = 9, .heads = 2, .dropout = 0},
-    dropped{.width = 6, .hidden = 9, .heads = 2, .dropout = 0.3};
+/// Any block's config.
+template <class Block>
+typename Block::Config sizes(double dropout = 0) {
+  return {.width = 6, .hidden = 9, .heads = 2, .dropout = dropout};
+}
 
 /// A residual connection around something smooth without weights.
 const auto around_a_norm = [](Context& ctx, const auto& m, const Inputs& in) {
@@ -37,21 +40,21 @@ TEST_P(BlockGradient, MatchesDifferences) { GetParam().check(); }
 
 // clang-format off
 INSTANTIATE_TEST_SUITE_P(, BlockGradient, testing::Values(
-    gradient_of<Pre>("PreNorm", ResidualConfig{6, 0.3}, {x_shape}, around_a_norm),
-    gradient_of<Post>("PostNorm", ResidualConfig{6, 0.3}, {x_shape}, around_a_norm),
-    gradient_of<Sandwich<double>>("Sandwich", ResidualConfig{6, 0.3}, {x_shape}, around_a_norm),
-    gradient_of<DeepNorm<double>>("DeepNorm", ResidualConfig{.width = 6, .dropout = 0.3, .alpha = 1.7}, {x_shape}, around_a_norm),
-    gradient_of<LayerScale<double>>("LayerScale", ResidualConfig{6, 0.3}, {x_shape}, around_a_norm),
-    gradient_of<ReZero<double>>("ReZero", ResidualConfig{6, 0.3}, {x_shape}, around_a_norm),
-    gradient_of<ParallelBlock<double>>("ParallelBlock", plain, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0], AttentionCall<double>{.mask = causal}); }, {"key.bias"}),
-    gradient_of<EncoderBlock<Pre>>("EncoderBlockPre", plain, {x_shape}, encode, {"key.bias"}),
-    gradient_of<EncoderBlock<Post>>("EncoderBlockPost", plain, {x_shape}, encode, {"key.bias"}),
-    gradient_of<EncoderBlock<Pre>>("EncoderBlockPreDropout", dropped, {x_shape}, encode, {"key.bias"}),
-    gradient_of<EncoderBlock<Post>>("EncoderBlockPostDropout", dropped, {x_shape}, encode, {"key.bias"}),
-    gradient_of<DecoderBlock<Pre>>("DecoderBlockPre", plain, {x_shape, memory_shape}, decode, {"key.bias"}),
-    gradient_of<DecoderBlock<Post>>("DecoderBlockPost", plain, {x_shape, memory_shape}, decode, {"key.bias"}),
-    gradient_of<DecoderBlock<Pre>>("DecoderBlockPreDropout", dropped, {x_shape, memory_shape}, decode, {"key.bias"}),
-    gradient_of<DecoderBlock<Post>>("DecoderBlockPostDropout", dropped, {x_shape, memory_shape}, decode, {"key.bias"})
+    gradient_of<Pre>("PreNorm", Pre::Config{6, 0.3}, {x_shape}, around_a_norm),
+    gradient_of<Post>("PostNorm", Pre::Config{6, 0.3}, {x_shape}, around_a_norm),
+    gradient_of<Sandwich<double>>("Sandwich", Pre::Config{6, 0.3}, {x_shape}, around_a_norm),
+    gradient_of<DeepNorm<double>>("DeepNorm", DeepNorm<double>::Config{.width = 6, .dropout = 0.3, .alpha = 1.7}, {x_shape}, around_a_norm),
+    gradient_of<LayerScale<double>>("LayerScale", Pre::Config{6, 0.3}, {x_shape}, around_a_norm),
+    gradient_of<ReZero<double>>("ReZero", Pre::Config{6, 0.3}, {x_shape}, around_a_norm),
+    gradient_of<ParallelBlock<double>>("ParallelBlock", sizes<ParallelBlock<double>>(), {x_shape}, [](auto& ctx, auto& m, auto& in) { return m(ctx, in[0], AttentionCall<double>{.mask = causal}); }, {"key.bias"}),
+    gradient_of<EncoderBlock<Pre>>("EncoderBlockPre", sizes<EncoderBlock<Pre>>(), {x_shape}, encode, {"key.bias"}),
+    gradient_of<EncoderBlock<Post>>("EncoderBlockPost", sizes<EncoderBlock<Post>>(), {x_shape}, encode, {"key.bias"}),
+    gradient_of<EncoderBlock<Pre>>("EncoderBlockPreDropout", sizes<EncoderBlock<Pre>>(0.3), {x_shape}, encode, {"key.bias"}),
+    gradient_of<EncoderBlock<Post>>("EncoderBlockPostDropout", sizes<EncoderBlock<Post>>(0.3), {x_shape}, encode, {"key.bias"}),
+    gradient_of<DecoderBlock<Pre>>("DecoderBlockPre", sizes<DecoderBlock<Pre>>(), {x_shape, memory_shape}, decode, {"key.bias"}),
+    gradient_of<DecoderBlock<Post>>("DecoderBlockPost", sizes<DecoderBlock<Post>>(), {x_shape, memory_shape}, decode, {"key.bias"}),
+    gradient_of<DecoderBlock<Pre>>("DecoderBlockPreDropout", sizes<DecoderBlock<Pre>>(0.3), {x_shape, memory_shape}, decode, {"key.bias"}),
+    gradient_of<DecoderBlock<Post>>("DecoderBlockPostDropout", sizes<DecoderBlock<Post>>(0.3), {x_shape, memory_shape}, decode, {"key.bias"})
 ), gradient_case_name);
 // clang-format on
 

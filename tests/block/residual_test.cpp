@@ -9,7 +9,8 @@
 namespace eigenformer::test {
 namespace {
 
-const BlockConfig config{.width = 4, .hidden = 8, .heads = 2, .dropout = 0};
+const EncoderBlock<>::Config config{.width = 4, .hidden = 8, .heads = 2, .dropout = 0};
+const DecoderBlock<>::Config decoder_config{.width = 4, .hidden = 8, .heads = 2, .dropout = 0};
 
 /// All weights zero but the norms' scales, which are one.
 template <class Model>
@@ -37,11 +38,13 @@ Tensor<double, 3> normalized(int times) {
 TEST(PreNorm, LeavesTheResidualPathUntouched) {
   Context ctx;
   EXPECT_TRUE(identical(silent<EncoderBlock<PreNorm<double>>>(config)(ctx, stream()), stream()));
-  EXPECT_TRUE(identical(silent<DecoderBlock<PreNorm<double>>>(config)(ctx, stream(), stream()), stream()));
+  EXPECT_TRUE(identical(silent<DecoderBlock<PreNorm<double>>>(DecoderBlock<>::Config{
+                            .width = 4, .hidden = 8, .heads = 2, .dropout = 0})(ctx, stream(), stream()),
+                        stream()));
 }
 
 TEST(PreNorm, EndsAStackWithANorm) {
-  const auto stack = silent<Encoder<PreNorm<double>>>(StackConfig{3, config});
+  const auto stack = silent<Encoder<PreNorm<double>>>(Encoder<>::Config{3, config});
   Context ctx;
   const auto y = stack(ctx, stream());
   EXPECT_NEAR(y(0, 0, 0), -1.341635, 5e-7);
@@ -52,15 +55,19 @@ TEST(PreNorm, EndsAStackWithANorm) {
 TEST(PostNorm, NormalizesEverySum) {
   Context ctx;
   EXPECT_LE(difference(silent<EncoderBlock<PostNorm<double>>>(config)(ctx, stream()), normalized(2)), 1e-14);
-  EXPECT_LE(difference(silent<DecoderBlock<PostNorm<double>>>(config)(ctx, stream(), stream()), normalized(3)), 1e-14);
-  EXPECT_LE(difference(silent<Encoder<PostNorm<double>>>(StackConfig{3, config})(ctx, stream()), normalized(6)), 1e-14);
+  EXPECT_LE(difference(silent<DecoderBlock<PostNorm<double>>>(decoder_config)(ctx, stream(), stream()), normalized(3)),
+            1e-14);
+  EXPECT_LE(difference(silent<Encoder<PostNorm<double>>>(Encoder<>::Config{3, config})(ctx, stream()), normalized(6)),
+            1e-14);
 }
 
 TEST(PostNorm, HasAFinalNormOnRequest) {
   Context ctx;
-  EXPECT_LE(difference(silent<Encoder<PostNorm<double>>>(StackConfig{3, config, true})(ctx, stream()), normalized(7)),
-            1e-14);
-  EXPECT_TRUE(identical(silent<Encoder<PreNorm<double>>>(StackConfig{3, config, false})(ctx, stream()), stream()));
+  EXPECT_LE(
+      difference(silent<Encoder<PostNorm<double>>>(Encoder<>::Config{3, config, true})(ctx, stream()), normalized(7)),
+      1e-14);
+  EXPECT_TRUE(
+      identical(silent<Encoder<PreNorm<double>>>(Encoder<>::Config{3, config, false})(ctx, stream()), stream()));
 }
 
 /// What the sublayer sees is where the arrangements differ.
@@ -72,8 +79,8 @@ TEST(Residual, GivesTheSublayerItsInput) {
              [&](ConstView<double, 3> z) { return input = Tensor<double, 3>(z), z; });
     return input;
   };
-  EXPECT_TRUE(identical(seen(silent<PostNorm<double>>(ResidualConfig{4})), stream()));
-  EXPECT_LE(difference(seen(silent<PreNorm<double>>(ResidualConfig{4})), normalized(1)), 1e-14);
+  EXPECT_TRUE(identical(seen(silent<PostNorm<double>>(PreNorm<>::Config{4})), stream()));
+  EXPECT_LE(difference(seen(silent<PreNorm<double>>(PreNorm<>::Config{4})), normalized(1)), 1e-14);
 }
 
 }  // namespace

@@ -5,4 +5,4 @@ using namespace eigenformer;
 using Heads = Attention<float, RotaryHeads<float>>;
 using Mine = BasicEncoderDecoder<EncoderBlock<PostNorm<float>, Heads>, DecoderBlock<PostNorm<float>, Heads, Heads>,
                                  Rotary<float>>;
-const Mine model(EncoderDecoderConfig{.source_vocabulary = 5, .target_vocabulary = 5});
+const Mine model(Mine::Config{.source_vocabulary = 5, .target_vocabulary = 5});

@@ -3,4 +3,4 @@
 #include "eigenformer/model/language_model.hpp"
 using namespace eigenformer;
 using Mine = LanguageModel<EncoderBlock<PreNorm<float>, Attention<float>, Mlp<float>>, Rotary<float>>;
-const Mine model(LanguageModelConfig{.vocabulary = 5});
+const Mine model(Mine::Config{.vocabulary = 5});

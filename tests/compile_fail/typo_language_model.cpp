@@ -1,4 +1,4 @@
 // A field that is not there, by its name.
 // error: (member named|field designator) .+vocab
 #include "eigenformer/model/language_model.hpp"
-const eigenformer::LanguageModelConfig config{.vocab = 1};
+const eigenformer::LanguageModel<eigenformer::EncoderBlock<>>::Config config{.vocab = 1};

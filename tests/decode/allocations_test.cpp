@@ -19,8 +19,9 @@ using test::allocations;
 namespace {
 
 Llama<float> small_llama() {
-  Llama<float> model(
-      {.vocabulary = 50, .layers = 2, .block = {.width = 32, .hidden = 48, .heads = 4, .dropout = 0, .kv_heads = 2}});
+  Llama<float> model({.vocabulary = 50,
+                      .layers = 2,
+                      .block = {.width = 32, .hidden = 48, .heads = 4, .dropout = 0, .attention = {.kv_heads = 2}}});
   initialize(model, 1);
   Context ctx;
   pack(ctx, model);

@@ -45,8 +45,9 @@ class Traps {
 
 TEST(TrapsTest, TrainingAndGeneratingWithADecoder) {
   if (!Traps::supported) GTEST_SKIP() << "nothing can be trapped here";
-  Llama<float> model(
-      {.vocabulary = 40, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .kv_heads = 2}});
+  Llama<float> model({.vocabulary = 40,
+                      .layers = 2,
+                      .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .attention = {.kv_heads = 2}}});
   initialize(model, 1);
   const auto ids = random_ids(Shape{3, 20}, 0, 40, 1);
   auto next = random_ids(Shape{3, 20}, 0, 40, 2);
@@ -77,11 +78,11 @@ TEST(TrapsTest, TrainingAndGeneratingWithADecoder) {
 TEST(TrapsTest, TrainingAndGeneratingWithAnEncoderDecoder) {
   if (!Traps::supported) GTEST_SKIP() << "nothing can be trapped here";
   using Model = EncoderDecoder<PreNorm<float>>;
-  Model model(EncoderDecoderConfig{.source_vocabulary = 40,
-                                   .target_vocabulary = 40,
-                                   .encoder_layers = 1,
-                                   .decoder_layers = 2,
-                                   .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0.1}});
+  Model model(EncoderDecoder<>::Config{.source_vocabulary = 40,
+                                       .target_vocabulary = 40,
+                                       .encoder_layers = 1,
+                                       .decoder_layers = 2,
+                                       .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0.1}});
   initialize(model, 1);
   const auto source = random_ids(Shape{3, 9}, 0, 40, 1), target = random_ids(Shape{3, 5}, 0, 40, 2),
              next = random_ids(Shape{3, 5}, 0, 40, 3);

@@ -22,18 +22,19 @@ namespace {
 using Sentences = std::vector<std::vector<Id>>;
 
 Llama<float> decoding_decoder() {
-  Llama<float> model(
-      {.vocabulary = 40, .layers = 2, .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .kv_heads = 2}});
+  Llama<float> model({.vocabulary = 40,
+                      .layers = 2,
+                      .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .attention = {.kv_heads = 2}}});
   randomize(model, 3);
   return model;
 }
 EncoderDecoder<PreNorm<float>> decoding_encoder_decoder() {
   EncoderDecoder<PreNorm<float>> model(
-      EncoderDecoderConfig{.source_vocabulary = 40,
-                           .target_vocabulary = 40,
-                           .encoder_layers = 1,
-                           .decoder_layers = 2,
-                           .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0}});
+      EncoderDecoder<>::Config{.source_vocabulary = 40,
+                               .target_vocabulary = 40,
+                               .encoder_layers = 1,
+                               .decoder_layers = 2,
+                               .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0}});
   randomize(model, 5);
   return model;
 }
@@ -166,11 +167,11 @@ struct CopyBatch {
 
 TEST(DecodeModels, CopyOnceTheyHaveLearntTo) {
   using Model = EncoderDecoder<PreNorm<float>>;
-  Model model(EncoderDecoderConfig{.source_vocabulary = 8,
-                                   .target_vocabulary = 8,
-                                   .encoder_layers = 1,
-                                   .decoder_layers = 1,
-                                   .block = {.width = 32, .hidden = 64, .heads = 2, .dropout = 0}});
+  Model model(EncoderDecoder<>::Config{.source_vocabulary = 8,
+                                       .target_vocabulary = 8,
+                                       .encoder_layers = 1,
+                                       .decoder_layers = 1,
+                                       .block = {.width = 32, .hidden = 64, .heads = 2, .dropout = 0}});
   initialize(model, 1);
   Trainer trainer(model, {.learning_rate = WarmUp{32, 100, 0.5}});
   for (std::uint64_t step = 0; step < 500; ++step) {
@@ -247,15 +248,15 @@ TEST(DecodeModels, ASinglePromptIsAListOfOne) {
 TEST(DecodeModels, OneThatFailsCostsTheOthersNothing) {
   Llama<float> decoder({.vocabulary = 40,
                         .layers = 2,
-                        .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .kv_heads = 2},
+                        .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .attention = {.kv_heads = 2}},
                         .tied = false});
   EncoderDecoder<PreNorm<float>> both(
-      EncoderDecoderConfig{.source_vocabulary = 40,
-                           .target_vocabulary = 40,
-                           .encoder_layers = 1,
-                           .decoder_layers = 2,
-                           .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0},
-                           .sharing = Sharing::none});
+      EncoderDecoder<>::Config{.source_vocabulary = 40,
+                               .target_vocabulary = 40,
+                               .encoder_layers = 1,
+                               .decoder_layers = 2,
+                               .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0},
+                               .sharing = Sharing::none});
   randomize(decoder, 3);
   randomize(both, 5);
   decoder.embedding.weight(11, 3) = both.embedding.weight(11, 3) = std::nanf("");

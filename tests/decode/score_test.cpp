@@ -23,18 +23,18 @@ const Texts scored_texts{{3, 7, 1, 12}, {5}, {}, {9, 9, 2, 2, 0, 4, 11}, {1, 2}}
 Llama<double> scoring_decoder(bool tied = true) {
   Llama<double> model({.vocabulary = 13,
                        .layers = 2,
-                       .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .kv_heads = 2},
+                       .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0, .attention = {.kv_heads = 2}},
                        .tied = tied});
   randomize(model, 3);
   return model;
 }
 EncoderDecoder<PreNorm<double>> scoring_encoder_decoder() {
   EncoderDecoder<PreNorm<double>> model(
-      EncoderDecoderConfig{.source_vocabulary = 13,
-                           .target_vocabulary = 13,
-                           .encoder_layers = 1,
-                           .decoder_layers = 2,
-                           .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0}});
+      EncoderDecoder<>::Config{.source_vocabulary = 13,
+                               .target_vocabulary = 13,
+                               .encoder_layers = 1,
+                               .decoder_layers = 2,
+                               .block = {.width = 16, .hidden = 24, .heads = 4, .dropout = 0}});
   randomize(model, 4);
   return model;
 }

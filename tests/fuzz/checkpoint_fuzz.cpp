@@ -46,39 +46,50 @@ void write_seed(const std::filesystem::path& folder, const char* name, Model mod
 }
 
 void write_seeds(const std::filesystem::path& folder) {
-  LanguageModelConfig config{
-      .vocabulary = 3,
-      .max_positions = 4,
-      .layers = 1,
-      .block = {.width = 4, .hidden = 4, .heads = 1, .dropout = 0, .attention_bias = false, .norm_epsilon = 1e-5}};
+  Llama<>::Config config{.vocabulary = 3,
+                         .max_positions = 4,
+                         .layers = 1,
+                         .block = {.width = 4,
+                                   .hidden = 4,
+                                   .heads = 1,
+                                   .dropout = 0,
+                                   .attention = {.bias = false},
+                                   .residual = {.norm = {.epsilon = 1e-5}}}};
   write_seed(folder, "llama", Llama<float>(config));
-  config.rotary.scaling = YarnScaling{2, 8};
-  config.block.window = 2;
+  config.position.scaling = YarnScaling{2, 8};
+  config.block.attention.window = 2;
   write_seed(folder, "mistral", Mistral<float>(config));
-  config.rotary.scaling = LongScaling{{1, 2}, {2, 3}, 4, 16};
-  config.block.attention_bias = true;
-  config.block.output_bias = false;
+  config.position.scaling = LongScaling{{1, 2}, {2, 3}, 4, 16};
+  config.block.attention.bias = true;
+  config.block.attention.output_bias = false;
   write_seed(folder, "qwen2", Qwen2<float>(config));
-  config = {.vocabulary = 3, .max_positions = 4, .layers = 1, .block = {.width = 2, .hidden = 8, .heads = 1}};
-  write_seed(folder, "gpt2", Gpt2<float>(config));
+  write_seed(
+      folder, "gpt2",
+      Gpt2<float>({.vocabulary = 3, .max_positions = 4, .layers = 1, .block = {.width = 2, .hidden = 8, .heads = 1}}));
   write_seed(
       folder, "bert",
       Bert<float>({.vocabulary = 3, .max_positions = 4, .layers = 1, .block = {.width = 2, .hidden = 2, .heads = 1}}));
-  EncoderDecoderConfig pair{.source_vocabulary = 3,
+  write_seed(folder, "bart",
+             Bart<float>({.source_vocabulary = 3,
+                          .target_vocabulary = 3,
+                          .encoder_layers = 1,
+                          .decoder_layers = 1,
+                          .block = {.width = 2, .hidden = 2, .heads = 1},
+                          .max_positions = 4,
+                          .scaled_embedding = false,
+                          .embedding_norm = true}));
+  write_seed(folder, "marian",
+             Marian<float>({.source_vocabulary = 3,
                             .target_vocabulary = 3,
                             .encoder_layers = 1,
                             .decoder_layers = 1,
                             .block = {.width = 2, .hidden = 2, .heads = 1},
                             .max_positions = 4,
                             .scaled_embedding = false,
-                            .embedding_norm = true};
-  write_seed(folder, "bart", Bart<float>(pair));
-  pair.embedding_norm = false;
-  pair.logit_bias = true;
-  write_seed(folder, "marian", Marian<float>(pair));
-  pair = detail::t5_config(1, 2, 2, 1, true);
-  pair.source_vocabulary = pair.target_vocabulary = 3;
-  write_seed(folder, "t5", T5<float>(pair));
+                            .logit_bias = true}));
+  auto t5 = detail::t5_config<T5<>::Config>(1, 2, 2, 1, true);
+  t5.source_vocabulary = t5.target_vocabulary = 3;
+  write_seed(folder, "t5", T5<float>(t5));
   std::string llama2c(4, '\xff');
   for (const char size : std::string("\4\3\1\2\1\5\2")) llama2c.append({size, '\0', '\0', '\0'});
   std::ofstream(folder / "llama2c", std::ios::binary) << llama2c << std::string(480, '\0');

@@ -119,7 +119,9 @@ struct Stacks {
   Encoder<Residual> encoder;
   Decoder<Residual> decoder;
 
-  explicit Stacks(const StackConfig& config) : encoder(config), decoder(config) {}
+  Stacks(Index layers, const typename EncoderBlock<Residual>::Config& block,
+         const typename DecoderBlock<Residual>::Config& decoder_block)
+      : encoder({layers, block, true}), decoder({layers, decoder_block, true}) {}
 
   static void visit(auto&& f, auto&... m) {
     f("encoder", m.encoder...);
@@ -133,8 +135,8 @@ struct Biased {
   Attention<T, PlainHeads<T>, BiasedScores<T>> attention;
   Relative<T, Bidirectional> position;
 
-  Biased(const BlockConfig& config, Index buckets, Index furthest)
-      : attention(config.attention()), position({.heads = config.heads}, buckets, furthest) {}
+  Biased(const AttentionConfig& config, Index buckets, Index furthest)
+      : attention(config), position({.heads = *config.heads, .buckets = buckets, .furthest = furthest}) {}
 
   static void visit(auto&& f, auto&... m) {
     f("attention", m.attention...);
@@ -152,8 +154,8 @@ struct MaskedRoberta {
   Roberta<T> bert;
   MaskedLanguageHead<T> head;
 
-  explicit MaskedRoberta(const BertConfig& config)
-      : bert(config), head(config.block.width, config.vocabulary, *config.block.norm_epsilon) {}
+  explicit MaskedRoberta(const Roberta<>::Config& config)
+      : bert(config), head(config.block.width, config.vocabulary, config.block.residual.norm.epsilon) {}
 
   static void visit(auto&& f, auto&... m) {
     f("bert", m.bert...);
@@ -192,17 +194,21 @@ class Case {
               return m(ctx, input("x"), {.memory = input("memory"), .mask = mask});
             });
     } else if (kind == "encoder_block") {
-      check_arrangement<EncoderBlock>(block(),
-                                      [&](Context& ctx, const auto& m) { return m(ctx, input("x"), to_self()); });
+      check_arrangement<EncoderBlock>([&](Context& ctx, const auto& m) { return m(ctx, input("x"), to_self()); },
+                                      block<EncoderBlock<>::Config>());
     } else if (kind == "decoder_block") {
-      check_arrangement<DecoderBlock>(block(), [&](Context& ctx, const auto& m) {
-        return m(ctx, input("x"), input("memory"), Mask{.causal = true}, to_memory());
-      });
+      check_arrangement<DecoderBlock>(
+          [&](Context& ctx, const auto& m) {
+            return m(ctx, input("x"), input("memory"), Mask{.causal = true}, to_memory());
+          },
+          block<DecoderBlock<>::Config>());
     } else if (kind == "transformer") {
-      check_arrangement<Stacks>(StackConfig{number("layers"), block(), true}, [&](Context& ctx, const auto& m) {
-        const auto memory = m.encoder(ctx, input("source"), to_self());
-        return m.decoder(ctx, input("target"), memory, Mask{.causal = true}, to_memory());
-      });
+      check_arrangement<Stacks>(
+          [&](Context& ctx, const auto& m) {
+            const auto memory = m.encoder(ctx, input("source"), to_self());
+            return m.decoder(ctx, input("target"), memory, Mask{.causal = true}, to_memory());
+          },
+          number("layers"), block<EncoderBlock<>::Config>(), block<DecoderBlock<>::Config>());
     } else if (kind == "gpt2") {
       check_language_model<Gpt2<T>>();
     } else if (kind == "llama") {
@@ -210,10 +216,11 @@ class Case {
     } else if (kind == "qwen3") {
       check_language_model<Qwen3<T>>();
     } else if (kind == "gemma2") {
-      check_language_model<Gemma2<T>>([](Index layer, BlockConfig config) {
-        config.window = layer % 2 == 0 ? config.window : 0;
-        return config;
-      });
+      auto config = language<Gemma2<>::Config>();
+      config.each_layer.assign(static_cast<std::size_t>(config.layers), config.block);
+      for (std::size_t layer = 1; layer < config.each_layer.size(); layer += 2)
+        config.each_layer[layer].attention.window = 0;
+      check_language_model<Gemma2<T>>(config);
     } else if (kind == "phi2") {
       check_language_model<Phi2<T>>();
     } else if (kind == "bloom") {
@@ -240,13 +247,13 @@ class Case {
     } else if (kind == "dynamic_tanh") {
       check_part(DynamicTanh<T>({.width = number("width")}));
     } else if (kind == "block_layer_scale") {
-      check_part(EncoderBlock<LayerScale<T>, Attention<T>, Mlp<T, SquaredRelu>>(block()));
+      check_block<EncoderBlock<LayerScale<T>, Attention<T>, Mlp<T, SquaredRelu>>>();
     } else if (kind == "block_deep_norm") {
-      check_part(EncoderBlock<DeepNorm<T>, Attention<T>, GeGlu<T>>(block()));
+      check_block<EncoderBlock<DeepNorm<T>, Attention<T>, GeGlu<T>>>();
     } else if (kind == "block_sandwich") {
-      check_part(EncoderBlock<Sandwich<T, ScaleNorm<T>>>(block()));
+      check_block<EncoderBlock<Sandwich<T, ScaleNorm<T>>>>();
     } else if (kind == "block_re_zero") {
-      check_part(EncoderBlock<ReZero<T>, Attention<T>, Mlp<T, GeluSigmoid>>(block()));
+      check_block<EncoderBlock<ReZero<T>, Attention<T>, Mlp<T, GeluSigmoid>>>();
     } else {
       FAIL() << "no such kind: " << kind;
     }
@@ -262,40 +269,51 @@ class Case {
   Index number(const std::string& key, Index otherwise) const { return given(key) ? number(key) : otherwise; }
   bool flag(const std::string& key, bool otherwise = false) const { return number(key, otherwise) == 1; }
 
-  BlockConfig block() const {
-    return {.width = number("width"),
-            .hidden = number("hidden", 1),
-            .heads = number("heads"),
-            .head_width = number("head_width", 0),
-            .dropout = 0,
-            .kv_heads = number("kv_heads", 0),
-            .attention_bias = flag("attention_bias", true),
-            .output_bias = flag("output_bias", true),
-            .feed_forward_bias = given("feed_forward_bias") ? std::optional(flag("feed_forward_bias")) : std::nullopt,
-            .norm_epsilon = given("norm_epsilon"),
-            .scale = given("scale"),
-            .window = number("window", 0),
-            .cap = given("cap").value_or(0),
-            .alpha = given("alpha").value_or(1)};
+  void set_attention(auto& config) const {
+    config.kv_heads = number("kv_heads", 0);
+    config.head_width = number("head_width", 0);
+    config.bias = flag("attention_bias", true);
+    config.output_bias = flag("output_bias", true);
+    config.scale = given("scale");
+    config.window = number("window", 0);
+    if constexpr (requires { config.scores.cap; }) config.scores.cap = given("cap").value_or(0);
+    if constexpr (requires { config.per_head.norm; }) set_norm(config.per_head.norm);
   }
-  LanguageModelConfig language() const {
-    return {.vocabulary = number("vocabulary"),
-            .max_positions = number("max_positions", 0),
-            .layers = number("layers"),
-            .block = block(),
-            .rotary = {.rotated = number("rotated", 0),
-                       .layout = flag("interleaved") ? RotaryLayout::interleaved : RotaryLayout::halves},
-            .tied = flag("tied", true),
-            .head_bias = flag("head_bias"),
-            .scaled_embedding = flag("scaled_embedding"),
-            .embedding_norm = flag("embedding_norm"),
-            .logit_cap = given("logit_cap").value_or(0)};
+  void set_norm(auto& config) const { config.epsilon = given("norm_epsilon").value_or(config.epsilon); }
+  /// The config of any block.
+  template <class Config>
+  Config block() const {
+    Config config{.width = number("width"), .hidden = number("hidden", 1), .heads = number("heads"), .dropout = 0};
+    if constexpr (requires { config.cross_attention; })
+      set_attention(config.self_attention), set_attention(config.cross_attention);
+    else set_attention(config.attention);
+    config.feed_forward.bias = flag("feed_forward_bias", config.feed_forward.bias);
+    if constexpr (requires { config.norm; }) set_norm(config.norm);
+    else set_norm(config.residual.norm);
+    if constexpr (requires { config.residual.alpha; }) config.residual.alpha = given("alpha").value_or(1);
+    return config;
   }
-  BertConfig bert(bool pooler) const {
+  template <class Config>
+  Config language() const {
+    Config config{.vocabulary = number("vocabulary"),
+                  .max_positions = number("max_positions", 0),
+                  .layers = number("layers"),
+                  .block = block<decltype(Config::block)>(),
+                  .tied = flag("tied", true),
+                  .head_bias = flag("head_bias"),
+                  .scaled_embedding = flag("scaled_embedding"),
+                  .embedding_norm = flag("embedding_norm"),
+                  .logit_cap = given("logit_cap").value_or(0)};
+    if constexpr (requires { config.position.rotated; })
+      config.position = {.rotated = number("rotated", 0),
+                         .layout = flag("interleaved") ? RotaryLayout::interleaved : RotaryLayout::halves};
+    return config;
+  }
+  Bert<>::Config bert(bool pooler) const {
     return {.vocabulary = number("vocabulary"),
             .max_positions = number("max_positions"),
             .layers = number("layers"),
-            .block = block(),
+            .block = block<Bert<>::Block::Config>(),
             .pooler = pooler};
   }
   BertCall bert_call() const { return {.ids = ids_, .types = types_, .lengths = lengths_}; }
@@ -313,29 +331,32 @@ class Case {
   }
 
   template <template <class...> class Part>
-  void check_arrangement(const auto& config, const auto& forward) {
-    if (file_.metadata().at("norm") == "pre") check(Part<PreNorm<T>>(config), forward);
-    else check(Part<PostNorm<T>>(config), forward);
+  void check_arrangement(const auto& forward, const auto&... config) {
+    if (file_.metadata().at("norm") == "pre") check(Part<PreNorm<T>>(config...), forward);
+    else check(Part<PostNorm<T>>(config...), forward);
   }
 
   template <class Model>
-  void check_language_model(const decltype(LanguageModelConfig::vary)& vary = {}) {
-    LanguageModelConfig config = language();
-    config.vary = vary;
+  void check_language_model() {
+    check_language_model<Model>(language<typename Model::Config>());
+  }
+  template <class Model>
+  void check_language_model(const typename Model::Config& config) {
     check(Model(config), [&](Context& ctx, const auto& m) { return m(ctx, {.ids = ids_, .lengths = lengths_}); });
   }
   template <class Model>
   void check_encoder_decoder() {
-    const EncoderDecoderConfig config{.source_vocabulary = number("vocabulary"),
-                                      .target_vocabulary = number("vocabulary"),
-                                      .encoder_layers = number("layers"),
-                                      .decoder_layers = number("layers"),
-                                      .block = block(),
-                                      .sharing = flag("tied", true) ? Sharing::all : Sharing::source_and_target,
-                                      .max_positions = number("max_positions", 0),
-                                      .scaled_embedding = false,
-                                      .embedding_norm = flag("embedding_norm"),
-                                      .logit_scale = given("logit_scale").value_or(1)};
+    using Config = typename Model::Config;
+    const Config config{.source_vocabulary = number("vocabulary"),
+                        .target_vocabulary = number("vocabulary"),
+                        .encoder_layers = number("layers"),
+                        .decoder_layers = number("layers"),
+                        .block = block<decltype(Config::block)>(),
+                        .sharing = flag("tied", true) ? Sharing::all : Sharing::source_and_target,
+                        .max_positions = number("max_positions", 0),
+                        .scaled_embedding = false,
+                        .embedding_norm = flag("embedding_norm"),
+                        .logit_scale = given("logit_scale").value_or(1)};
     check(Model(config), [&](Context& ctx, const auto& m) {
       return m(ctx, {.source = ids_, .source_lengths = lengths_, .target = target_ids_});
     });
@@ -344,8 +365,13 @@ class Case {
   void check_relative() {
     Mask mask = to_self();
     mask.causal = !Bidirectional;
-    check(Biased<T, Bidirectional>(block(), number("buckets"), number("furthest")),
+    check(Biased<T, Bidirectional>(block<EncoderBlock<>::Config>().completed().attention, number("buckets"),
+                                   number("furthest")),
           [&](Context& ctx, const auto& m) { return m(ctx, input("x"), {.mask = mask}); });
+  }
+  template <class Block>
+  void check_block() {
+    check_part(Block(block<typename Block::Config>()));
   }
   /// A layer of one sequence; a block has lengths too.
   template <class Part>
@@ -420,7 +446,7 @@ void replay_rotary_tables() {
   for (const auto& scaling : scalings) {
     Context ctx;
     AttentionCall<T> call;
-    Rotary<T>({.width = 16, .scaling = scaling.second}).attend(ctx, 1, 21, {}, call);
+    Rotary<T>({.head_width = 16, .scaling = scaling.second}).attend(ctx, 1, 21, {}, call);
     constexpr double limit = std::is_same_v<T, float> ? 1e-7 : 1e-14;
     expect_close(call.rotary.cosine[0], file.read<double, 2>(scaling.first + "/cosine"), limit, scaling.first);
     expect_close(call.rotary.sine[0], file.read<double, 2>(scaling.first + "/sine"), limit, scaling.first);
@@ -436,7 +462,7 @@ void replay_trajectory(double loss_limit, double final_limit) {
   Safetensors file(path_of("trajectory"));
   const auto real = [&](const std::string& key) { return std::stod(file.metadata().at(key)); };
   const auto number = [&](const std::string& key) { return static_cast<Index>(real(key)); };
-  const EncoderDecoderConfig config{
+  const EncoderDecoder<>::Config config{
       .source_vocabulary = number("vocabulary"),
       .target_vocabulary = number("vocabulary"),
       .encoder_layers = number("layers"),

@@ -22,7 +22,7 @@
 namespace eigenformer::test {
 namespace {
 
-EncoderDecoderConfig small(Sharing sharing = Sharing::all) {
+EncoderDecoder<>::Config small(Sharing sharing = Sharing::all) {
   return {.source_vocabulary = 11,
           .target_vocabulary = 11,
           .encoder_layers = 2,

@@ -36,7 +36,13 @@ const auto of_residual = [](Context& ctx, const auto& m, const Inputs& in) {
   return m.of_residual(ctx, in[0], in[1], 0.4);
 };
 
-const AttentionConfig wide_heads{.width = 6, .heads = 4, .kv_heads = 2, .head_width = 4};
+/// Any attention's config.
+template <class Layer>
+const typename Layer::Config wide{.width = 6, .heads = 4, .kv_heads = 2, .head_width = 4};
+using OfRotary = Attention<double, RotaryHeads<double>>;
+using OfQkNorm = Attention<double, QkNorm<double, RmsNorm<double>, PlainHeads<double>>>;
+using OfAlibi = Attention<double, PlainHeads<double>, AlibiScores<double>>;
+using OfCaps = Attention<double, PlainHeads<double>, CappedScores<double>>;
 auto with_rotary(RotaryConfig config) {
   return [=](Context& ctx, const auto& m, const Inputs& in) {
     Call call{.mask = {.causal = true}};
@@ -81,16 +87,16 @@ INSTANTIATE_TEST_SUITE_P(, LayerGradient, testing::Values(
     gradient_of<Attention<double>>("AttentionMasked", heads, {x_shape, memory_shape}, attend([](auto& in) { return Call{.memory = in[1], .mask = {.allowed = some.view()}}; }), {"key.bias"}),
     gradient_of<Attention<double>>("AttentionGroupedHeads", grouped, {x_shape, memory_shape}, attend([](auto& in) { return Call{.memory = in[1]}; }), {"key.bias"}),
     gradient_of<Attention<double>>("AttentionWindow", AttentionConfig{.width = 6, .heads = 2, .window = 2}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),
-    gradient_of<Attention<double, RotaryHeads<double>>>("AttentionRotary", wide_heads, {x_shape}, with_rotary({.width = 4})),
-    gradient_of<Attention<double, RotaryHeads<double>>>("AttentionRotaryInterleaved", wide_heads, {x_shape}, with_rotary({.width = 4, .rotated = 2, .layout = RotaryLayout::interleaved})),
-    gradient_of<Attention<double, QkNorm<double, RmsNorm<double>, PlainHeads<double>>>>("AttentionQkNorm", wide_heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
-    gradient_of<Attention<double, PlainHeads<double>, AlibiScores<double>>>("AttentionAlibi", wide_heads, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
-    gradient_of<Attention<double, PlainHeads<double>, CappedScores<double>>>("AttentionCapped", AttentionConfig{.width = 6, .heads = 4, .kv_heads = 2, .head_width = 4, .cap = 1.5}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
-    gradient_of<RelativeAttention<double>>("RelativeAttention", RelativeAttentionConfig{{.width = 6, .heads = 2}, 2}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),
-    gradient_of<RelativeAttention<double>>("RelativeAttentionDropout", RelativeAttentionConfig{{.width = 6, .heads = 4, .kv_heads = 2, .head_width = 3, .dropout = 0.4}, 1}, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
-    gradient_of<TransformerXlAttention<double>>("TransformerXlAttention", heads, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),
+    gradient_of<OfRotary>("AttentionRotary", wide<OfRotary>, {x_shape}, with_rotary({.head_width = 4})),
+    gradient_of<OfRotary>("AttentionRotaryInterleaved", wide<OfRotary>, {x_shape}, with_rotary({.head_width = 4, .rotated = 2, .layout = RotaryLayout::interleaved})),
+    gradient_of<OfQkNorm>("AttentionQkNorm", wide<OfQkNorm>, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
+    gradient_of<OfAlibi>("AttentionAlibi", wide<OfAlibi>, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
+    gradient_of<OfCaps>("AttentionCapped", OfCaps::Config{.width = 6, .heads = 4, .kv_heads = 2, .head_width = 4, .scores = {.cap = 1.5}}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
+    gradient_of<RelativeAttention<double>>("RelativeAttention", RelativeAttentionConfig{.width = 6, .heads = 2, .clip = 2}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),
+    gradient_of<RelativeAttention<double>>("RelativeAttentionDropout", RelativeAttentionConfig{.width = 6, .heads = 4, .kv_heads = 2, .head_width = 3, .dropout = 0.4, .clip = 1}, {x_shape}, attend([](auto&) { return Call{}; }), {"key.bias"}),
+    gradient_of<TransformerXlAttention<double>>("TransformerXlAttention", TransformerXlAttentionConfig{.width = 6, .heads = 2}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"}),
     gradient_of<Attention<double>>("AttentionSinks", AttentionConfig{.width = 6, .heads = 2, .sinks = true}, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; })),
-    gradient_of<Learned<double>>("Learned", PositionConfig{.width = 6, .max_positions = 4}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m.embed(ctx, in[0], {}); }),
+    gradient_of<Learned<double>>("Learned", LearnedConfig{.width = 6, .max_positions = 4}, {x_shape}, [](auto& ctx, auto& m, auto& in) { return m.embed(ctx, in[0], {}); }),
     gradient_of<ScaleNorm<double>>("ScaleNorm", ScaleNormConfig{6}, {x_shape}, apply),
     gradient_of<DynamicTanh<double>>("DynamicTanh", DynamicTanhConfig{6}, {x_shape}, apply),
     gradient_of<Attention<double>>("AttentionDropout", dropped, {x_shape}, attend([](auto&) { return Call{.mask = {.causal = true}}; }), {"key.bias"})

@@ -87,22 +87,23 @@ Layer randomized(Layer layer) {
 TEST(KvCache, IsOnePassBitForBit) {
   const AttentionConfig config{.width = cached_width, .heads = 4, .kv_heads = 2, .head_width = 5};
   check_layer(randomized(Attention<float>(config)), 1300);
-  AttentionConfig sinks = config;
-  sinks.sinks = true;
-  check_layer(randomized(Attention<float, PlainHeads<float>, AlibiScores<float>>(sinks)), 1300);
+  check_layer(randomized(Attention<float, PlainHeads<float>, AlibiScores<float>>(
+                  {.width = cached_width, .heads = 4, .kv_heads = 2, .head_width = 5, .sinks = true})),
+              1300);
   for (const Index window : {1, 3, 600}) {
     AttentionConfig narrow = config;
     narrow.window = window;
     check_layer(randomized(Attention<float>(narrow)), 1300);
   }
-  AttentionConfig capped{.width = cached_width, .heads = 1, .head_width = 70};  // wider than a panel
-  capped.cap = 2;
-  check_layer(randomized(Attention<float, PlainHeads<float>, CappedScores<float>>(capped)), 1300);
+  check_layer(randomized(Attention<float, PlainHeads<float>, CappedScores<float>>(
+                  {.width = cached_width, .heads = 1, .head_width = 70, .scores = {.cap = 2}})),  // wider than a panel
+              1300);
 }
 
 TEST(KvCache, IsOnePassForRelativePositions) {
-  check_layer(randomized(RelativeAttention<float>(RelativeAttentionConfig{{.width = cached_width, .heads = 2}, 4})),
-              1201);
+  check_layer(
+      randomized(RelativeAttention<float>(RelativeAttentionConfig{.width = cached_width, .heads = 2, .clip = 4})),
+      1201);
   check_layer(randomized(TransformerXlAttention<float>({.width = cached_width, .heads = 2})), 1201);
 }
 

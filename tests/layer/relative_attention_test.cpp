@@ -12,7 +12,7 @@ namespace eigenformer::test {
 
 TEST(RelativeAttentionLayer, IsTheFormula) {
   constexpr Index tokens = 9, width = 6, head_count = 2, head_width = 3, clip = 2;
-  RelativeAttention<double> layer(RelativeAttentionConfig{{.width = width, .heads = head_count}, clip});
+  RelativeAttention<double> layer(RelativeAttentionConfig{.width = width, .heads = head_count, .clip = clip});
   randomize(layer, 1);
   const auto x = random_tensor<double>(Shape{Index{2}, tokens, width}, 2);
   Context ctx;
@@ -109,7 +109,7 @@ void expect_hidden_token_harmless(Layer layer) {
 }
 
 TEST(RelativeAttentionLayer, WhatIsHiddenMayBeNan) {
-  expect_hidden_token_harmless(RelativeAttention<double>(RelativeAttentionConfig{{.width = 6, .heads = 2}, 2}));
+  expect_hidden_token_harmless(RelativeAttention<double>(RelativeAttentionConfig{.width = 6, .heads = 2, .clip = 2}));
 }
 TEST(TransformerXlAttentionLayer, WhatIsHiddenMayBeNan) {
   expect_hidden_token_harmless(TransformerXlAttention<double>({.width = 6, .heads = 2}));

@@ -88,8 +88,10 @@ TEST(ZeroRowTest, ScaleNorm) {
 TEST(ZeroRowTest, QkNorm) {
   for (const std::optional<double> epsilon : {std::optional<double>(), std::optional(0.0)}) {
     using Layer = Attention<double, QkNorm<double, RmsNorm<double>, PlainHeads<double>>>;
-    AttentionConfig config{.width = 6, .heads = 2, .bias = false};
-    const auto attention = zero_row_norm<Layer>(config, epsilon);
+    Layer::Config config{.width = 6, .heads = 2, .bias = false};
+    if (epsilon) config.per_head.norm.epsilon = *epsilon;
+    Layer attention(config);
+    randomize(attention, 2);
     const ZeroRow both(attention, 6), causal(attention, 6, AttentionCall<double>{.mask = {.causal = true}});
     for (Index j = 0; j < 6; ++j) EXPECT_EQ(causal.y(0, 0, j), 0) << "it sees itself alone";
     EXPECT_GT(std::abs(both.y(0, 0, 0)), 0);

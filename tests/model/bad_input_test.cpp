@@ -21,7 +21,7 @@ using test::memory_is_sanitized;
 
 namespace {
 
-EncoderDecoderConfig small() {
+EncoderDecoder<>::Config small() {
   return {.source_vocabulary = 11,
           .target_vocabulary = 11,
           .encoder_layers = 1,
@@ -46,7 +46,7 @@ std::vector<float> outputs(Context& ctx, const EncoderDecoder<>& model, const En
   return {y.data(), y.data() + y.size()};
 }
 
-std::string refused(EncoderDecoderConfig config) {
+std::string refused(EncoderDecoder<>::Config config) {
   return error_of([&] { EncoderDecoder<>{config}; });
 }
 
@@ -177,12 +177,12 @@ TEST(BadConfig, SizesThatCannotBeHad) {
 TEST(BadStates, OfOtherModels) {
   using Model = EncoderDecoder<PostNorm<float>>;
   const auto config = [](Index heads, Index head_width) {
-    return EncoderDecoderConfig{
+    return EncoderDecoder<>::Config{
         .source_vocabulary = 7,
         .target_vocabulary = 7,
         .encoder_layers = 1,
         .decoder_layers = 1,
-        .block = {.width = 8, .hidden = 8, .heads = heads, .head_width = head_width, .dropout = 0}};
+        .block = {.width = 8, .hidden = 8, .heads = heads, .dropout = 0, .attention = {.head_width = head_width}}};
   };
   const auto begun = [](auto of) {
     initialize(of, 1);

@@ -13,11 +13,11 @@ TYPED_TEST_SUITE(Causality, CausalityArrangements);
 
 TYPED_TEST(Causality, HoldsForTheDecoder) {
   const Index batch = 2, tokens = 600, vocabulary = 9;
-  EncoderDecoder<TypeParam> model(EncoderDecoderConfig{.source_vocabulary = vocabulary,
-                                                       .target_vocabulary = vocabulary,
-                                                       .encoder_layers = 1,
-                                                       .decoder_layers = 2,
-                                                       .block = {.width = 12, .hidden = 24, .heads = 3}});
+  EncoderDecoder<TypeParam> model(EncoderDecoder<>::Config{.source_vocabulary = vocabulary,
+                                                           .target_vocabulary = vocabulary,
+                                                           .encoder_layers = 1,
+                                                           .decoder_layers = 2,
+                                                           .block = {.width = 12, .hidden = 24, .heads = 3}});
   randomize(model, 1);
   const auto source = random_ids(Shape{batch, Index{5}}, 0, 9, 2), target = random_ids(Shape{batch, tokens}, 0, 9, 3);
   Context ctx;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "eigenformer/block/post_norm.hpp"
@@ -168,13 +169,15 @@ TEST(EmptyAxes, EncoderDecoders) {
     Context ctx;
     EXPECT_EQ(op::cross_entropy(ctx, model(ctx, call), target.view()).tokens, batch * targets);
   };
-  const EncoderDecoderConfig config{.source_vocabulary = words,
-                                    .target_vocabulary = words,
-                                    .encoder_layers = 1,
-                                    .decoder_layers = 1,
-                                    .block = {.width = 8, .hidden = 6, .heads = 2, .dropout = 0}};
-  EncoderDecoder<PostNorm<double>> model(config);
-  T5v11<double> t5(config);
+  const auto make = []<class Model>(std::type_identity<Model>) {
+    return Model({.source_vocabulary = words,
+                  .target_vocabulary = words,
+                  .encoder_layers = 1,
+                  .decoder_layers = 1,
+                  .block = {.width = 8, .hidden = 6, .heads = 2, .dropout = 0}});
+  };
+  auto model = make(std::type_identity<EncoderDecoder<PostNorm<double>>>());
+  auto t5 = make(std::type_identity<T5v11<double>>());
   randomize(model, 1), randomize(t5, 2);
   for_empty_sizes([&](Index batch, Index targets, Index sources) {
     for (const bool with_lengths : {false, true}) {

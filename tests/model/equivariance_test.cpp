@@ -25,11 +25,11 @@ using EquivarianceArrangements = testing::Types<PreNorm<double>, PostNorm<double
 TYPED_TEST_SUITE(Equivariance, EquivarianceArrangements);
 
 TYPED_TEST(Equivariance, IsBrokenByPositionsOnly) {
-  EncoderDecoder<TypeParam> model(EncoderDecoderConfig{.source_vocabulary = 9,
-                                                       .target_vocabulary = 9,
-                                                       .encoder_layers = 3,
-                                                       .decoder_layers = 0,
-                                                       .block = {.width = 12, .hidden = 24, .heads = 3}});
+  EncoderDecoder<TypeParam> model(EncoderDecoder<>::Config{.source_vocabulary = 9,
+                                                           .target_vocabulary = 9,
+                                                           .encoder_layers = 3,
+                                                           .decoder_layers = 0,
+                                                           .block = {.width = 12, .hidden = 24, .heads = 3}});
   randomize(model, 1);
   const auto ids = random_ids(Shape{2, 7}, 0, 9, 2);
   Context ctx;

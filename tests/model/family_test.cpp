@@ -24,52 +24,66 @@ namespace {
 constexpr Id family_vocabulary = 7;
 
 /// A decoder of two layers; `change` makes it a family's.
-LanguageModelConfig small_decoder(const std::function<void(LanguageModelConfig&)>& change = [](auto&) {}) {
-  LanguageModelConfig config{.vocabulary = family_vocabulary,
-                             .max_positions = 80,
-                             .layers = 2,
-                             .block = {.width = 8, .hidden = 6, .heads = 3, .head_width = 4, .dropout = 0}};
+template <template <class> class Model>
+auto small_decoder(auto change) {
+  typename Model<float>::Config config{
+      .vocabulary = family_vocabulary,
+      .max_positions = 80,
+      .layers = 2,
+      .block = {.width = 8, .hidden = 6, .heads = 3, .dropout = 0, .attention = {.head_width = 4}}};
   change(config);
   return config;
 }
+template <template <class> class Model>
+auto small_decoder() {
+  return small_decoder<Model>([](auto&) {});
+}
 
 /// What the LLaMA family has in common.
-LanguageModelConfig small_llama(const std::function<void(LanguageModelConfig&)>& change = [](auto&) {}) {
-  return small_decoder([&](auto& c) {
-    c.block.attention_bias = false;
+template <template <class> class Model = Llama>
+auto small_llama(auto change) {
+  return small_decoder<Model>([&](auto& c) {
+    c.block.attention.bias = false;
     c.block.heads = 4;
-    c.block.kv_heads = 2;
+    c.block.attention.kv_heads = 2;
     c.tied = false;
     change(c);
   });
 }
+auto small_llama() {
+  return small_llama([](auto&) {});
+}
 
-BertConfig small_bert() {
+Bert<>::Config small_bert() {
   return {.vocabulary = family_vocabulary,
           .max_positions = 80,
           .layers = 2,
           .block = {.width = 9, .hidden = 6, .heads = 3, .dropout = 0}};
 }
 
-EncoderDecoderConfig small_pair(const std::function<void(EncoderDecoderConfig&)>& change) {
-  EncoderDecoderConfig config{.source_vocabulary = family_vocabulary,
-                              .target_vocabulary = family_vocabulary,
-                              .encoder_layers = 2,
-                              .decoder_layers = 2,
-                              .block = {.width = 9, .hidden = 6, .heads = 3, .dropout = 0},
-                              .max_positions = 80};
+template <template <class> class Model>
+auto small_pair(auto change) {
+  typename Model<float>::Config config{.source_vocabulary = family_vocabulary,
+                                       .target_vocabulary = family_vocabulary,
+                                       .encoder_layers = 2,
+                                       .decoder_layers = 2,
+                                       .block = {.width = 9, .hidden = 6, .heads = 3, .dropout = 0},
+                                       .max_positions = 80};
   change(config);
   return config;
 }
-EncoderDecoderConfig small_t5() {
-  return small_pair([](auto& c) {
-    c.block.attention_bias = false;
-    c.block.feed_forward_bias = false;
-    c.block.scale = 1;
+template <template <class> class Model>
+auto small_t5() {
+  return small_pair<Model>([](auto& c) {
+    c.block.attention.bias = false;
+    c.block.feed_forward.bias = false;
+    c.block.attention.scale = 1;
     c.scaled_embedding = false;
     c.logit_scale = 0.3;
   });
 }
+template <class T>
+using PaperModel = EncoderDecoder<PostNorm<T>>;
 
 /// A batch of token ids with lengths, to be run by any kind of model.
 struct Batch {
@@ -404,7 +418,7 @@ struct Classifier {
   using Scalar = T;
   Bert<T> bert;
   ClassificationHead<T> head;
-  explicit Classifier(const BertConfig& config) : bert(config), head(config.block.width, 3, Pooling::mean) {}
+  explicit Classifier(const Bert<>::Config& config) : bert(config), head(config.block.width, 3, Pooling::mean) {}
   static void visit(auto&& f, auto&... m) {
     f("bert", m.bert...);
     f("head", m.head...);
@@ -414,7 +428,7 @@ struct Classifier {
 struct Masked {
   Bert<double> bert;
   MaskedLanguageHead<double> head;
-  explicit Masked(const BertConfig& config) : bert(config), head(config.block.width, config.vocabulary) {}
+  explicit Masked(const Bert<>::Config& config) : bert(config), head(config.block.width, config.vocabulary) {}
   static void visit(auto&& f, auto&... m) {
     f("bert", m.bert...);
     f("head", m.head...);
@@ -422,7 +436,7 @@ struct Masked {
 };
 
 TEST(Heads, DerivativesMatchDifferences) {
-  BertConfig config = small_bert();
+  Bert<>::Config config = small_bert();
   config.pooler = false;
   const Batch batch(2, 4);
   Classifier<double> classifier(config);
@@ -444,7 +458,7 @@ TEST(Heads, DerivativesMatchDifferences) {
 // Empty axes have derivatives too: nothing of a source without tokens.
 TEST(EmptyAxes, TrainToo) {
   using Model = EncoderDecoder<PostNorm<double>>;
-  Model model(small_pair([](auto&) {})), gradient = zeros_like(model);
+  Model model(small_pair<PaperModel>([](auto&) {})), gradient = zeros_like(model);
   randomize(model, 1);
   const Tensor<Id, 2> source(Shape{2, 0}), target(Shape{2, 3});
   Context ctx;
@@ -470,7 +484,7 @@ TEST(Heads, MeanPooling) {
 
 // Padding on the left, with positions that say so, computes what each sequence does alone.
 template <class Model>
-void expect_left_padding_harmless(const LanguageModelConfig& config) {
+void expect_left_padding_harmless(const typename Model::Config& config) {
   Model model(config);
   randomize(model, 1);
   const auto ids = random_ids(Shape{2, 5}, 0, family_vocabulary, 4);
@@ -496,7 +510,7 @@ void expect_left_padding_harmless(const LanguageModelConfig& config) {
 TEST(RotaryPadding, IsHarmless) {
   for (const auto& scaling : {decltype(RotaryConfig::scaling)(DynamicNtkScaling{4, 8}),
                               decltype(RotaryConfig::scaling)(LongScaling{{1, 1}, {2, 3}, 8, 32})}) {
-    Llama<float> model(small_llama([&](auto& c) { c.rotary.scaling = scaling; }));
+    Llama<float> model(small_llama([&](auto& c) { c.position.scaling = scaling; }));
     randomize(model, 1);
     const auto ids = random_ids(Shape{2, 16}, 0, family_vocabulary, 4);
     Context ctx;
@@ -510,7 +524,7 @@ TEST(RotaryPadding, IsHarmless) {
 TEST(RotaryPadding, StrangeLengthsAreErrors) {
   for (const auto& scaling : {decltype(RotaryConfig::scaling)(DynamicNtkScaling{4, 8}),
                               decltype(RotaryConfig::scaling)(LongScaling{{1, 1}, {2, 3}, 8, 32})}) {
-    Llama<float> model(small_llama([&](auto& c) { c.rotary.scaling = scaling; }));
+    Llama<float> model(small_llama([&](auto& c) { c.position.scaling = scaling; }));
     randomize(model, 1);
     const auto ids = random_ids(Shape{2, 16}, 0, family_vocabulary, 4);
     Context ctx;
@@ -528,7 +542,7 @@ TEST(RotaryPadding, StrangeLengthsAreErrors) {
 /// Prompts of 3 and 5 tokens, then three steps: their tokens stand at 0, 1, 2, then 3, 4, 5, and at 0 … 4, then 5,
 /// 6, 7.
 template <class Model>
-void expect_own_positions(const LanguageModelConfig& config) {
+void expect_own_positions(const typename Model::Config& config) {
   Model model(config);
   randomize(model, 1);
   const auto ids = random_ids(Shape{2, 8}, 0, family_vocabulary, 4);
@@ -552,16 +566,13 @@ void expect_own_positions(const LanguageModelConfig& config) {
 }
 
 TEST(LeftPadding, IsHarmless) {
-  expect_left_padding_harmless<Gpt2<float>>(small_decoder());
+  expect_left_padding_harmless<Gpt2<float>>(small_decoder<Gpt2>());
   expect_left_padding_harmless<Llama<float>>(small_llama());
 }
 TEST(LeftPadding, IsNotNeeded) {
-  expect_own_positions<Gpt2<float>>(small_decoder());
+  expect_own_positions<Gpt2<float>>(small_decoder<Gpt2>());
   expect_own_positions<Llama<float>>(small_llama());
 }
-
-template <class T>
-using PaperModel = EncoderDecoder<PostNorm<T>>;
 
 class EveryFamily : public testing::TestWithParam<Family> {};
 TEST_P(EveryFamily, DerivativeMatchesDifferences) { GetParam().check_gradient(); }
@@ -572,22 +583,22 @@ TEST_P(EveryFamily, StrangeInputsAreErrors) { GetParam().check_strange(); }
 
 // clang-format off
 INSTANTIATE_TEST_SUITE_P(, EveryFamily, testing::Values(
-    family_of<Gpt2>("Gpt2", small_decoder(), {"key.bias"}),
+    family_of<Gpt2>("Gpt2", small_decoder<Gpt2>(), {"key.bias"}),
     family_of<Llama>("Llama", small_llama()),
-    family_of<Llama>("LlamaInterleavedPartRotary", small_llama([](auto& c) { c.rotary = {.rotated = 2, .layout = RotaryLayout::interleaved}; })),
-    family_of<Llama>("LlamaYarn", small_llama([](auto& c) { c.rotary.scaling = YarnScaling{.factor = 4, .original = 16}; })),
-    family_of<Mistral>("Mistral", small_llama([](auto& c) { c.block.window = 3; })),
-    family_of<Qwen2>("Qwen2", small_llama([](auto& c) { c.block.attention_bias = true; c.block.output_bias = false; c.tied = true; })),
-    family_of<Qwen3>("Qwen3", small_llama([](auto& c) { c.tied = true; })),
-    family_of<Gemma2>("Gemma2", small_llama([](auto& c) { c.block.cap = 2; c.logit_cap = 3; c.tied = c.scaled_embedding = true; c.vary = [](Index i, BlockConfig b) { b.window = i == 0 ? 3 : 0; return b; }; })),
-    family_of<Phi2>("Phi2", small_decoder([](auto& c) { c.rotary.rotated = 2; c.tied = false; c.head_bias = true; })),
-    family_of<Bloom>("Bloom", small_decoder([](auto& c) { c.embedding_norm = true; }), {"key.bias"}),
+    family_of<Llama>("LlamaInterleavedPartRotary", small_llama([](auto& c) { c.position = {.rotated = 2, .layout = RotaryLayout::interleaved}; })),
+    family_of<Llama>("LlamaYarn", small_llama([](auto& c) { c.position.scaling = YarnScaling{.factor = 4, .original = 16}; })),
+    family_of<Mistral>("Mistral", small_llama([](auto& c) { c.block.attention.window = 3; })),
+    family_of<Qwen2>("Qwen2", small_llama([](auto& c) { c.block.attention.bias = true; c.block.attention.output_bias = false; c.tied = true; })),
+    family_of<Qwen3>("Qwen3", small_llama<Qwen3>([](auto& c) { c.tied = true; })),
+    family_of<Gemma2>("Gemma2", small_llama<Gemma2>([](auto& c) { c.block.attention.scores.cap = 2; c.logit_cap = 3; c.tied = c.scaled_embedding = true; c.each_layer.assign(2, c.block); c.each_layer[0].attention.window = 3; })),
+    family_of<Phi2>("Phi2", small_decoder<Phi2>([](auto& c) { c.position.rotated = 2; c.tied = false; c.head_bias = true; })),
+    family_of<Bloom>("Bloom", small_decoder<Bloom>([](auto& c) { c.embedding_norm = true; }), {"key.bias"}),
     family_of<Bert>("Bert", small_bert(), {"key.bias"}),
     family_of<Roberta>("Roberta", small_bert(), {"key.bias"}),
-    family_of<PaperModel>("Paper", small_pair([](auto& c) { c.sharing = Sharing::none; }), {"key.bias"}),
-    family_of<T5>("T5", small_t5()),
-    family_of<T5v11>("T5v11", small_t5()),
-    family_of<Bart>("Bart", small_pair([](auto& c) { c.embedding_norm = true; c.scaled_embedding = false; }), {"key.bias"})
+    family_of<PaperModel>("Paper", small_pair<PaperModel>([](auto& c) { c.sharing = Sharing::none; }), {"key.bias"}),
+    family_of<T5>("T5", small_t5<T5>()),
+    family_of<T5v11>("T5v11", small_t5<T5v11>()),
+    family_of<Bart>("Bart", small_pair<Bart>([](auto& c) { c.embedding_norm = true; c.scaled_embedding = false; }), {"key.bias"})
 ), [](const auto& family) { return family.param.name; });
 // clang-format on
 

@@ -19,11 +19,12 @@ namespace {
 template <class Residual>
 std::vector<double> gradient_norms(const char* name) {
   const Id vocabulary = 100;
-  EncoderDecoder<Residual> model(EncoderDecoderConfig{.source_vocabulary = vocabulary,
-                                                      .target_vocabulary = vocabulary,
-                                                      .encoder_layers = 6,
-                                                      .decoder_layers = 12,
-                                                      .block = {.width = 64, .hidden = 256, .heads = 4, .dropout = 0}});
+  EncoderDecoder<Residual> model(
+      EncoderDecoder<>::Config{.source_vocabulary = vocabulary,
+                               .target_vocabulary = vocabulary,
+                               .encoder_layers = 6,
+                               .decoder_layers = 12,
+                               .block = {.width = 64, .hidden = 256, .heads = 4, .dropout = 0}});
   initialize(model, 1);
   auto gradient = zeros_like(model);
   Tape tape;

@@ -16,7 +16,8 @@ const auto x_lengths = lengths({4, 2}), memory_lengths = lengths({2, 3});
 const Mask padded{.key_lengths = x_lengths, .query_lengths = x_lengths};
 const Mask causal{.causal = true, .key_lengths = x_lengths, .query_lengths = x_lengths};
 const Mask to_memory{.key_lengths = memory_lengths, .query_lengths = x_lengths};
-const BlockConfig dropped_block{.width = 6, .hidden = 9, .heads = 2, .dropout = 0.1};
+const EncoderBlock<>::Config dropped_block{.width = 6, .hidden = 9, .heads = 2, .dropout = 0.1};
+const Decoder<>::Config dropped_decoder{2, {.width = 6, .hidden = 9, .heads = 2, .dropout = 0.1}};
 
 const auto source = matrix<Id>({{3, 4, 0}, {5, 3, 4}});
 const auto given_target = matrix<Id>({{1, 4, 3, 5}, {1, 5, 0, 0}}),
@@ -32,7 +33,7 @@ const auto smoothed_loss = [](Context& ctx, const auto& m, const Inputs&) {
   return op::cross_entropy(ctx, logits, wanted_target, {.smoothing = 0.1, .ignore = 0}).sum;
 };
 
-EncoderDecoderConfig whole(Sharing sharing) {
+EncoderDecoder<>::Config whole(Sharing sharing) {
   return {.source_vocabulary = 6,
           .target_vocabulary = 6,
           .encoder_layers = 1,
@@ -46,11 +47,11 @@ TEST_P(ModelGradient, MatchesDifferences) { GetParam().check(); }
 
 // clang-format off
 INSTANTIATE_TEST_SUITE_P(, ModelGradient, testing::Values(
-    gradient_of<Encoder<Pre>>("EncoderPre", StackConfig{2, dropped_block}, {x_shape}, encode, {"key.bias"}),
-    gradient_of<Encoder<Post>>("EncoderPost", StackConfig{2, dropped_block}, {x_shape}, encode, {"key.bias"}),
-    gradient_of<Encoder<Post>>("EncoderPostWithFinalNorm", StackConfig{1, dropped_block, true}, {x_shape}, encode, {"key.bias"}),
-    gradient_of<Decoder<Pre>>("DecoderPre", StackConfig{2, dropped_block}, {x_shape, memory_shape}, decode, {"key.bias"}),
-    gradient_of<Decoder<Post>>("DecoderPost", StackConfig{2, dropped_block}, {x_shape, memory_shape}, decode, {"key.bias"}),
+    gradient_of<Encoder<Pre>>("EncoderPre", Encoder<>::Config{2, dropped_block}, {x_shape}, encode, {"key.bias"}),
+    gradient_of<Encoder<Post>>("EncoderPost", Encoder<>::Config{2, dropped_block}, {x_shape}, encode, {"key.bias"}),
+    gradient_of<Encoder<Post>>("EncoderPostWithFinalNorm", Encoder<>::Config{1, dropped_block, true}, {x_shape}, encode, {"key.bias"}),
+    gradient_of<Decoder<Pre>>("DecoderPre", dropped_decoder, {x_shape, memory_shape}, decode, {"key.bias"}),
+    gradient_of<Decoder<Post>>("DecoderPost", dropped_decoder, {x_shape, memory_shape}, decode, {"key.bias"}),
     gradient_of<EncoderDecoder<Pre>>("EncoderDecoderPreAllShared", whole(Sharing::all), {}, smoothed_loss, {"key.bias"}),
     gradient_of<EncoderDecoder<Pre>>("EncoderDecoderPreTargetAndOutputShared", whole(Sharing::target_and_output), {}, smoothed_loss, {"key.bias"}),
     gradient_of<EncoderDecoder<Pre>>("EncoderDecoderPreNoneShared", whole(Sharing::none), {}, smoothed_loss, {"key.bias"}),

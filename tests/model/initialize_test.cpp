@@ -79,13 +79,13 @@ TEST(Initialize, IsMissedAtTheFirstUse) {
         error_of(use),
         "[" + place + "] all weights are zero: call initialize(model, seed), or load them, before the model is used");
   };
-  const BlockConfig block{.width = 8, .hidden = 6, .heads = 2};
+  const EncoderBlock<>::Config block{.width = 8, .hidden = 6, .heads = 2};
   const Tensor<Id, 2> ids(Shape{1, 3});
   const std::vector<Id> next{1};
   const std::vector<Index> one{1};
   Context ctx;
 
-  const LanguageModelConfig decoder_config{.vocabulary = 5, .layers = 1, .block = block};
+  const Gpt2<>::Config decoder_config{.vocabulary = 5, .layers = 1, .block = block};
   const Gpt2<float> decoder(decoder_config);
   missed("language_model", [&] { decoder(ctx, {.ids = ids}); });
   missed("language_model", [&] { decoder.hidden(ctx, {.ids = ids}); });

@@ -21,11 +21,11 @@ class Padding : public testing::Test {
   using Model = EncoderDecoder<Residual>;
 
   Padding()
-      : model(EncoderDecoderConfig{.source_vocabulary = 9,
-                                   .target_vocabulary = 9,
-                                   .encoder_layers = 2,
-                                   .decoder_layers = 2,
-                                   .block = {.width = 12, .hidden = 24, .heads = 3}}) {
+      : model(EncoderDecoder<>::Config{.source_vocabulary = 9,
+                                       .target_vocabulary = 9,
+                                       .encoder_layers = 2,
+                                       .decoder_layers = 2,
+                                       .block = {.width = 12, .hidden = 24, .heads = 3}}) {
     randomize(model, 1);
   }
 
@@ -152,9 +152,7 @@ TEST(PaddingOfAnEncoder, LeavesTheShapeAndTheSeenToken) {
 TEST(PaddingOfADecoder, NanBehindAWindow) {
   constexpr Index tokens = 300, width = 8;
   const auto block = [] {
-    BlockConfig config{.width = width, .hidden = 16, .heads = 2, .dropout = 0};
-    config.window = 2;
-    return config;
+    return EncoderBlock<>::Config{.width = width, .hidden = 16, .heads = 2, .dropout = 0, .attention = {.window = 2}};
   }();
   EncoderBlock<PreNorm<float>> layer(block);
   randomize(layer, 1);
@@ -179,9 +177,8 @@ TEST(PaddingOfADecoder, NanBehindAWindow) {
 TEST(PaddingOfADecoder, WidestWindow) {
   const auto x = random_tensor<float>(Shape{2, 9, 8}, 2);
   const auto run = [&](Index window) {
-    BlockConfig config{.width = 8, .hidden = 16, .heads = 2, .dropout = 0};
-    config.window = window;
-    EncoderBlock<PreNorm<float>> layer(config);
+    EncoderBlock<PreNorm<float>> layer(
+        {.width = 8, .hidden = 16, .heads = 2, .dropout = 0, .attention = {.window = window}});
     randomize(layer, 1);
     Context ctx;
     return Tensor<float, 3>(layer(ctx, x.view(), Mask{.causal = true}));

@@ -18,7 +18,7 @@ struct Sizes {
 };
 
 TEST(PaperBase, HasTheSizesOfTable3) {
-  const EncoderDecoderConfig config = paper_base();
+  const EncoderDecoder<>::Config config = paper_base();
   EXPECT_EQ(config.encoder_layers, 6);
   EXPECT_EQ(config.decoder_layers, 6);
   EXPECT_EQ(config.block.dropout, 0.1);
@@ -36,7 +36,7 @@ TEST(PaperBase, HasTheSizesOfTable3) {
 
 /// One layer of each kind instead of six, to spare memory.
 TEST(PaperBig, HasTheSizesOfTable3) {
-  EncoderDecoderConfig config = paper_big();
+  EncoderDecoder<>::Config config = paper_big();
   EXPECT_EQ(config.encoder_layers, 6);
   EXPECT_EQ(config.decoder_layers, 6);
   EXPECT_EQ(config.block.dropout, 0.3);
@@ -52,11 +52,11 @@ TEST(PaperBig, HasTheSizesOfTable3) {
 }
 
 TEST(PaperTransformer, CountsATableOnceWhoeverSharesIt) {
-  EncoderDecoderConfig config{.source_vocabulary = 11,
-                              .target_vocabulary = 11,
-                              .encoder_layers = 0,
-                              .decoder_layers = 0,
-                              .block = {.width = 8}};
+  EncoderDecoder<>::Config config{.source_vocabulary = 11,
+                                  .target_vocabulary = 11,
+                                  .encoder_layers = 0,
+                                  .decoder_layers = 0,
+                                  .block = {.width = 8}};
   EXPECT_EQ(parameter_count(PaperTransformer(config)), 88);
   config.target_vocabulary = 7;
   config.sharing = Sharing::target_and_output;

@@ -62,8 +62,9 @@ TEST(Settings, OfNorms) {
 }
 
 TEST(Settings, OfAttention) {
-  const AttentionConfig good{.width = 8, .heads = 2, .cap = 1};
-  const auto capped = make_a<Attention<None, PlainHeads<None>, CappedScores<None>>>;
+  using Capped = Attention<None, PlainHeads<None>, CappedScores<None>>;
+  const Capped::Config good{.width = 8, .heads = 2, .scores = {.cap = 1}};
+  const auto capped = make_a<Capped>;
   expect_refused("attention", "width", good, Bad::count(), EIGENFORMER_SET(width), capped);
   expect_refused("attention", "heads", good, Bad::count(), EIGENFORMER_SET(heads), capped);
   expect_refused("attention", "kv_heads", good, Bad::count_or_none(), EIGENFORMER_SET(kv_heads), capped);
@@ -71,29 +72,31 @@ TEST(Settings, OfAttention) {
   expect_refused("attention", "dropout", good, Bad::probability(), EIGENFORMER_SET(dropout), capped);
   expect_refused("attention", "scale", good, Bad::factor(), EIGENFORMER_SET(scale), capped);
   expect_refused("attention", "window", good, Bad::distance(), EIGENFORMER_SET(window), capped);
-  expect_refused("attention", "cap", good, Bad::factor(), EIGENFORMER_SET(cap), capped);
-  expect_refused("attention", "epsilon", good, Bad::size(), EIGENFORMER_SET(epsilon), capped);
-  const AttentionConfig plain{.width = 8, .heads = 2};
-  expect_refused("attention", "cap", plain, Bad::size(), EIGENFORMER_SET(cap), make_a<Attention<None>>);
-  expect_refused("attention", "heads", plain, Bad::count(), EIGENFORMER_SET(heads),
-                 make_a<TransformerXlAttention<None>>);
-  expect_refused("attention", "heads", RelativeAttentionConfig{plain}, Bad::count(), EIGENFORMER_SET(attention.heads),
-                 make_a<RelativeAttention<None>>);
-  expect_refused("relative_attention", "clip", RelativeAttentionConfig{plain}, Bad::count(), EIGENFORMER_SET(clip),
+  expect_refused("attention", "cap", good, Bad::factor(), EIGENFORMER_SET(scores.cap), capped);
+  using Normed = Attention<None, QkNorm<None>>;
+  expect_refused("rms_norm", "epsilon", Normed::Config{.width = 8, .heads = 2}, Bad::size(),
+                 EIGENFORMER_SET(per_head.norm.epsilon), make_a<Normed>);
+  const RelativeAttentionConfig relative{.width = 8, .heads = 2};
+  expect_refused("attention", "heads", TransformerXlAttentionConfig{.width = 8, .heads = 2}, Bad::count(),
+                 EIGENFORMER_SET(heads), make_a<TransformerXlAttention<None>>);
+  expect_refused("attention", "heads", relative, Bad::count(), EIGENFORMER_SET(heads), make_a<RelativeAttention<None>>);
+  expect_refused("relative_attention", "clip", relative, Bad::count(), EIGENFORMER_SET(clip),
                  make_a<RelativeAttention<None>>);
 }
 
 TEST(Settings, OfPositions) {
-  const PositionConfig good{.width = 8, .heads = 2, .head_width = 4, .max_positions = 5};
+  const LearnedConfig good{.width = 8, .max_positions = 5};
   expect_refused("learned", "max_positions", good, Bad::count(), EIGENFORMER_SET(max_positions),
                  make_a<Learned<None, 2>>);
   expect_refused("learned", "width", good, Bad::count(), EIGENFORMER_SET(width), make_a<Learned<None>>);
-  expect_refused("relative", "heads", good, Bad::count(), EIGENFORMER_SET(heads), make_a<Relative<None>>);
-  expect_refused("rotary", "width", RotaryConfig{8}, Bad::count(), EIGENFORMER_SET(width), make_a<Rotary<None>>);
+  expect_refused("relative", "heads", RelativeConfig{.heads = 2}, Bad::count(), EIGENFORMER_SET(heads),
+                 make_a<Relative<None>>);
+  expect_refused("rotary", "head_width", RotaryConfig{8}, Bad::count(), EIGENFORMER_SET(head_width),
+                 make_a<Rotary<None>>);
   expect_refused("rotary", "rotated", RotaryConfig{8}, std::vector<Index>{Bad::lowest, -2, 10, Bad::most},
                  EIGENFORMER_SET(rotated), make_a<Rotary<None>>);
   expect_refused("rotary", "base", RotaryConfig{8}, Bad::factor(), EIGENFORMER_SET(base), make_a<Rotary<None>>);
-  const auto scaled = [](const auto& scaling) { Rotary<None>{RotaryConfig{.width = 8, .scaling = scaling}}; };
+  const auto scaled = [](const auto& scaling) { Rotary<None>{RotaryConfig{.head_width = 8, .scaling = scaling}}; };
   const std::vector<double> below_one{-Bad::inf, -1, 0, 0.5, Bad::inf, Bad::nan};
   expect_refused("rotary", "factor", LinearScaling{}, Bad::factor(), EIGENFORMER_SET(factor), scaled);
   expect_refused("rotary", "factor", NtkScaling{}, Bad::factor(), EIGENFORMER_SET(factor), scaled);
@@ -118,10 +121,11 @@ TEST(Settings, OfPositions) {
 
 template <class Residual>
 void expect_checks_of_arrangement() {
-  const ResidualConfig good{.width = 4};
+  const typename Residual::Config good{.width = 4};
   expect_refused("residual", "width", good, Bad::count(), EIGENFORMER_SET(width), make_a<Residual>);
   expect_refused("residual", "dropout", good, Bad::probability(), EIGENFORMER_SET(dropout), make_a<Residual>);
-  expect_refused("residual", "alpha", good, Bad::factor(), EIGENFORMER_SET(alpha), make_a<Residual>);
+  if constexpr (requires { good.alpha; })
+    expect_refused("residual", "alpha", good, Bad::factor(), EIGENFORMER_SET(alpha), make_a<Residual>);
 }
 
 TEST(Settings, OfArrangements) {
@@ -141,14 +145,18 @@ void expect_checks_of_block(const Config& good, auto block, const std::string& f
     expect_refused(
         place, field, good, bad, [&](auto& config, auto value) { set(block(config), value); }, make_a<Whole>);
   };
+  const auto of_attention = [&](const std::string& field, const auto& bad, auto set) {
+    refused("attention", field, bad, [set](auto& config, auto value) {
+      if constexpr (requires { config.self_attention; }) set(config.self_attention, value);
+      else set(config.attention, value);
+    });
+  };
   refused("attention", "heads", Bad::count(), EIGENFORMER_SET(heads));
-  refused("attention", "kv_heads", Bad::count_or_none(), EIGENFORMER_SET(kv_heads));
-  refused("attention", "head_width", Bad::count_or_none(), EIGENFORMER_SET(head_width));
-  refused("attention", "scale", Bad::factor(), EIGENFORMER_SET(scale));
-  refused("attention", "window", Bad::distance(), EIGENFORMER_SET(window));
-  refused("attention", "cap", Bad::size(), EIGENFORMER_SET(cap));
+  of_attention("kv_heads", Bad::count_or_none(), EIGENFORMER_SET(kv_heads));
+  of_attention("head_width", Bad::count_or_none(), EIGENFORMER_SET(head_width));
+  of_attention("scale", Bad::factor(), EIGENFORMER_SET(scale));
+  of_attention("window", Bad::distance(), EIGENFORMER_SET(window));
   refused(feed_forward, "hidden", Bad::count_or_none(), EIGENFORMER_SET(hidden));
-  refused("residual", "alpha", Bad::factor(), EIGENFORMER_SET(alpha));
   for (const double value : Bad::probability()) {  // by the first part that has it
     Config config = good;
     block(config).dropout = value;
@@ -156,7 +164,8 @@ void expect_checks_of_block(const Config& good, auto block, const std::string& f
   }
   for (const double value : Bad::size()) {
     Config config = good;
-    block(config).norm_epsilon = value;
+    if constexpr (requires { block(config).norm; }) block(config).norm.epsilon = value;
+    else block(config).residual.norm.epsilon = value;
     EXPECT_NE(error_of([&] { Whole{config}; }).find("epsilon"), std::string::npos) << value;
   }
   for (const Index value : Bad::count()) {
@@ -167,36 +176,36 @@ void expect_checks_of_block(const Config& good, auto block, const std::string& f
 }
 
 TEST(Settings, OfBlocks) {
-  const BlockConfig good{.width = 8, .heads = 2};
   const auto itself = [](auto& config) -> auto& { return config; };
-  expect_checks_of_block<EncoderBlock<PostNorm<None>>>(good, itself);
-  expect_checks_of_block<DecoderBlock<PreNorm<None>>>(good, itself);
-  expect_checks_of_block<ParallelBlock<None>>(good, itself);
+  expect_checks_of_block<EncoderBlock<PostNorm<None>>>(EncoderBlock<>::Config{.width = 8, .heads = 2}, itself);
+  expect_checks_of_block<DecoderBlock<PreNorm<None>>>(DecoderBlock<>::Config{.width = 8, .heads = 2}, itself);
+  expect_checks_of_block<ParallelBlock<None>>(ParallelBlock<>::Config{.width = 8, .heads = 2}, itself);
 }
 
 TEST(Settings, OfModels) {
   const auto inner = [](auto& config) -> auto& { return config.block; };
-  const BlockConfig block{.width = 8, .heads = 2};
+  const EncoderBlock<>::Config block{.width = 8, .heads = 2};
 
   using Encoding = Encoder<PostNorm<None>>;
-  expect_checks_of_block<Encoding>(StackConfig{.layers = 1, .block = block}, inner);
-  expect_refused("stack", "layers", StackConfig{.layers = 1, .block = block}, Bad::layers(), EIGENFORMER_SET(layers),
-                 make_a<Encoding>);
+  expect_checks_of_block<Encoding>(Encoding::Config{.layers = 1, .block = block}, inner);
+  expect_refused("stack", "layers", Encoding::Config{.layers = 1, .block = block}, Bad::layers(),
+                 EIGENFORMER_SET(layers), make_a<Encoding>);
 
-  const LanguageModelConfig decoder{.vocabulary = 5, .max_positions = 7, .layers = 1, .block = block};
+  const Gpt2<>::Config decoder{.vocabulary = 5, .max_positions = 7, .layers = 1, .block = block};
+  const Llama<>::Config llama{.vocabulary = 5, .layers = 1, .block = {.width = 8, .heads = 2}};
   expect_checks_of_block<Gpt2<None>>(decoder, inner);
-  expect_checks_of_block<Llama<None>>(decoder, inner, "gated_mlp");
+  expect_checks_of_block<Llama<None>>(llama, inner, "gated_mlp");
   expect_refused("embedding", "vocabulary", decoder, Bad::count(), EIGENFORMER_SET(vocabulary), make_a<Gpt2<None>>);
   expect_refused("language_model", "max_positions", decoder, Bad::count_or_none(), EIGENFORMER_SET(max_positions),
                  make_a<Gpt2<None>>);
   expect_refused("language_model", "layers", decoder, Bad::layers(), EIGENFORMER_SET(layers), make_a<Gpt2<None>>);
   expect_refused("language_model", "logit_cap", decoder, Bad::size(), EIGENFORMER_SET(logit_cap), make_a<Gpt2<None>>);
-  expect_refused("rotary", "rotated", decoder, std::vector<Index>{-2, 6}, EIGENFORMER_SET(rotary.rotated),
+  expect_refused("rotary", "rotated", llama, std::vector<Index>{-2, 6}, EIGENFORMER_SET(position.rotated),
                  make_a<Llama<None>>);
-  expect_refused("rotary", "base", decoder, Bad::factor(), EIGENFORMER_SET(rotary.base), make_a<Llama<None>>);
+  expect_refused("rotary", "base", llama, Bad::factor(), EIGENFORMER_SET(position.base), make_a<Llama<None>>);
 
   using Pair = EncoderDecoder<PostNorm<None>>;
-  const EncoderDecoderConfig pair{
+  const Pair::Config pair{
       .source_vocabulary = 5, .target_vocabulary = 5, .encoder_layers = 1, .decoder_layers = 1, .block = block};
   expect_checks_of_block<Pair>(pair, inner);
   expect_refused("encoder_decoder", "source_vocabulary", pair, Bad::count(), EIGENFORMER_SET(source_vocabulary),
@@ -211,7 +220,7 @@ TEST(Settings, OfModels) {
                  make_a<Pair>);
   expect_refused("encoder_decoder", "logit_scale", pair, Bad::factor(), EIGENFORMER_SET(logit_scale), make_a<Pair>);
 
-  const BertConfig bert{.vocabulary = 5, .layers = 1, .block = block};
+  const Bert<>::Config bert{.vocabulary = 5, .layers = 1, .block = {.width = 8, .heads = 2}};
   expect_checks_of_block<Bert<None>>(bert, inner);
   expect_refused("embedding", "vocabulary", bert, Bad::count(), EIGENFORMER_SET(vocabulary), make_a<Bert<None>>);
   expect_refused("learned", "max_positions", bert, Bad::count(), EIGENFORMER_SET(max_positions), make_a<Bert<None>>);
@@ -228,15 +237,17 @@ TEST(Settings, OfModels) {
 
 // A config within a config begins as it does alone, so that naming one of its fields changes no other.
 TEST(Defaults, DoNotDependOnWhatIsNamed) {
-  EXPECT_EQ(StackConfig{}.block, BlockConfig{});
-  EXPECT_EQ(LanguageModelConfig{}.block, BlockConfig{});
-  EXPECT_EQ(EncoderDecoderConfig{}.block, BlockConfig{});
-  EXPECT_EQ(BertConfig{}.block, BlockConfig{});
-  EXPECT_EQ(RelativeAttentionConfig{}.attention, AttentionConfig{});
+  using BlockConfig = EncoderBlock<>::Config;
+  EXPECT_EQ(Encoder<>::Config{}.block, BlockConfig{});
+  EXPECT_EQ(Gpt2<>::Config{}.block, BlockConfig{});
+  EXPECT_EQ(EncoderDecoder<>::Config{}.block, BlockConfig{});
+  EXPECT_EQ(Bert<>::Config{}.block, BlockConfig{});
+  EXPECT_EQ(BlockConfig{}.attention, AttentionConfig{});
+  EXPECT_EQ(BlockConfig{}.feed_forward, MlpConfig{});
   BlockConfig named{.width = 64};
   named.width = BlockConfig{}.width;
   EXPECT_EQ(named, BlockConfig{});
-  EXPECT_EQ(LanguageModelConfig{.block = {.width = 64}}.block.dropout, 0);
+  EXPECT_EQ(Gpt2<>::Config{.block = {.width = 64}}.block.dropout, 0);
 }
 
 TEST(Defaults, HiddenWidthFollowsWidth) {
@@ -254,13 +265,15 @@ TEST(Defaults, HiddenWidthFollowsWidth) {
 
 // Published dropout, e.g. in table 3 of Vaswani et al. 2017, is in published configs.
 TEST(Defaults, PublishedDropoutIsGiven) {
-  for (const auto& config : {paper_base(), t5_small(), t5_base(), t5v11_base(), bart_base(), marian_base(5)})
-    EXPECT_EQ(config.block.dropout, 0.1);
+  for (const double dropout : {paper_base().block.dropout, t5_small().block.dropout, t5_base().block.dropout,
+                               t5v11_base().block.dropout, bart_base().block.dropout, marian_base(5).block.dropout})
+    EXPECT_EQ(dropout, 0.1);
   EXPECT_EQ(paper_big().block.dropout, 0.3);
   for (const auto& config : {bert_base(), roberta_base()}) EXPECT_EQ(config.block.dropout, 0.1);
-  for (const auto& config : {llama2_7b(), llama3_8b(), mistral_7b(), qwen2_small(), qwen3_small(), gemma2_2b(), phi2(),
-                             bloom_560m(), gpt2_small()})
-    EXPECT_EQ(config.block.dropout, 0);
+  for (const double dropout : {llama2_7b().block.dropout, llama3_8b().block.dropout, mistral_7b().block.dropout,
+                               qwen2_small().block.dropout, qwen3_small().block.dropout, gemma2_2b().block.dropout,
+                               phi2().block.dropout, bloom_560m().block.dropout, gpt2_small().block.dropout})
+    EXPECT_EQ(dropout, 0);
 }
 
 }  // namespace

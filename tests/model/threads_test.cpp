@@ -24,11 +24,11 @@ using Model = EncoderDecoder<PostNorm<float>>;
 class Bits : public testing::Test {
  protected:
   Bits()
-      : model(EncoderDecoderConfig{.source_vocabulary = 300,
-                                   .target_vocabulary = 300,
-                                   .encoder_layers = 1,
-                                   .decoder_layers = 1,
-                                   .block = {.width = 72, .hidden = 256, .heads = 4, .dropout = 0.1}}) {
+      : model(EncoderDecoder<>::Config{.source_vocabulary = 300,
+                                       .target_vocabulary = 300,
+                                       .encoder_layers = 1,
+                                       .decoder_layers = 1,
+                                       .block = {.width = 72, .hidden = 256, .heads = 4, .dropout = 0.1}}) {
     randomize(model, 1);
   }
 

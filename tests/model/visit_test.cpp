@@ -51,21 +51,22 @@ void expect_complete(const Config& config) {
 
 template <class Residual>
 void expect_complete_arrangement() {
-  const BlockConfig block{.width = 6, .hidden = 9, .heads = 2};
-  expect_complete<Residual>(ResidualConfig{6});
+  const EncoderBlock<>::Config block{.width = 6, .hidden = 9, .heads = 2};
+  const DecoderBlock<>::Config decoder_block{.width = 6, .hidden = 9, .heads = 2};
+  expect_complete<Residual>(PreNorm<>::Config{6});
   expect_complete<EncoderBlock<Residual>>(block);
-  expect_complete<DecoderBlock<Residual>>(block);
+  expect_complete<DecoderBlock<Residual>>(decoder_block);
   for (const bool final_norm : {false, true}) {
-    expect_complete<Encoder<Residual>>(StackConfig{2, block, final_norm});
-    expect_complete<Decoder<Residual>>(StackConfig{2, block, final_norm});
+    expect_complete<Encoder<Residual>>(Encoder<>::Config{2, block, final_norm});
+    expect_complete<Decoder<Residual>>(Decoder<>::Config{2, decoder_block, final_norm});
   }
   for (const Sharing sharing : {Sharing::none, Sharing::target_and_output, Sharing::all})
-    expect_complete<EncoderDecoder<Residual>>(EncoderDecoderConfig{.source_vocabulary = 5,
-                                                                   .target_vocabulary = 5,
-                                                                   .encoder_layers = 2,
-                                                                   .decoder_layers = 2,
-                                                                   .block = block,
-                                                                   .sharing = sharing});
+    expect_complete<EncoderDecoder<Residual>>(EncoderDecoder<>::Config{.source_vocabulary = 5,
+                                                                       .target_vocabulary = 5,
+                                                                       .encoder_layers = 2,
+                                                                       .decoder_layers = 2,
+                                                                       .block = block,
+                                                                       .sharing = sharing});
 }
 
 TEST(Visit, ListsAllTensorsOfLayers) {
@@ -84,12 +85,12 @@ TEST(Visit, ListsAllTensorsOfBlocksAndModels) {
 }
 
 TEST(Visit, NamesThemByTheirPlace) {
-  const EncoderDecoder<PreNorm<float>> model(EncoderDecoderConfig{.source_vocabulary = 5,
-                                                                  .target_vocabulary = 5,
-                                                                  .encoder_layers = 1,
-                                                                  .decoder_layers = 1,
-                                                                  .block = {.width = 4, .hidden = 8, .heads = 2},
-                                                                  .sharing = Sharing::none});
+  const EncoderDecoder<PreNorm<float>> model(EncoderDecoder<>::Config{.source_vocabulary = 5,
+                                                                      .target_vocabulary = 5,
+                                                                      .encoder_layers = 1,
+                                                                      .decoder_layers = 1,
+                                                                      .block = {.width = 4, .hidden = 8, .heads = 2},
+                                                                      .sharing = Sharing::none});
   std::vector<std::string> expected{"embedding.weight", "target_embedding.weight"};
   const auto add = [&](const std::string& prefix, std::initializer_list<const char*> parts) {
     for (const char* const part : parts)

@@ -26,20 +26,20 @@ std::string refusal_of(const Checkpoint& checkpoint, const PretrainedOptions& op
 
 /// A tiny one of each family.
 std::vector<Checkpoint> small_checkpoints() {
-  LanguageModelConfig llama = small_llama(), qwen = small_llama();
+  Llama<>::Config llama = small_llama(), qwen = small_llama();
   llama.layers = qwen.layers = 1;
   qwen.block.heads = 2;
-  qwen.block.attention_bias = true;
-  qwen.block.output_bias = false;
-  qwen.rotary.scaling = YarnScaling{2, 8};
+  qwen.block.attention.bias = true;
+  qwen.block.attention.output_bias = false;
+  qwen.position.scaling = YarnScaling{2, 8};
   std::vector<Checkpoint> all;
   all.push_back(checkpoint_of(small_model<Llama<float>>(llama)));
   all.push_back(checkpoint_of(small_model<Qwen2<float>>(qwen)));
   all.push_back(checkpoint_of(small_model<Gpt2<float>>(small_gpt2())));
   all.push_back(checkpoint_of(small_model<Bert<float>>(small_bert())));
-  all.push_back(checkpoint_of(small_model<T5<float>>(small_t5(true))));
-  all.push_back(checkpoint_of(small_model<Bart<float>>(small_bart(false))));
-  all.push_back(checkpoint_of(small_model<Marian<float>>(small_bart(true))));
+  all.push_back(checkpoint_of(small_model<T5<float>>(small_t5<true>())));
+  all.push_back(checkpoint_of(small_model<Bart<float>>(small_bart<false>())));
+  all.push_back(checkpoint_of(small_model<Marian<float>>(small_bart<true>())));
   return all;
 }
 
@@ -183,7 +183,7 @@ TEST(BadCheckpoint, ConfigsOfOthers) {
           {"pad_token_id", 0, "key \"pad_token_id\" is 0, but only 1 is supported"},
           {"max_position_embeddings", 2, "key \"max_position_embeddings\" is 2, but the first 2 rows are no positions"},
       });
-  expect_refused(checkpoint_of(small_model<T5<float>>(small_t5(true))),
+  expect_refused(checkpoint_of(small_model<T5<float>>(small_t5<true>())),
                  {
                      {"feed_forward_proj", "gated-silu",
                       "key \"feed_forward_proj\" is \"gated-silu\", but only \"gated-gelu\" is supported"},
@@ -194,14 +194,14 @@ TEST(BadCheckpoint, ConfigsOfOthers) {
                      {"tie_word_embeddings", false, "missing: lm_head.weight (40, 8)"},
                      {"d_kv", 4, "shape: encoder.block.0.layer.0.SelfAttention.q.weight is (6, 8), not (8, 8)"},
                  });
-  expect_refused(checkpoint_of(small_model<Bart<float>>(small_bart(false))),
+  expect_refused(checkpoint_of(small_model<Bart<float>>(small_bart<false>())),
                  {
                      {"activation_function", "relu", "key \"activation_function\" is \"relu\""},
                      {"normalize_before", true, "key \"normalize_before\" is true"},
                      {"decoder_ffn_dim", 11, "key \"decoder_ffn_dim\" is 11, but encoder_ffn_dim is 12"},
                      {"tie_word_embeddings", false, "key \"tie_word_embeddings\" is false"},
                  });
-  expect_refused(checkpoint_of(small_model<Marian<float>>(small_bart(true))),
+  expect_refused(checkpoint_of(small_model<Marian<float>>(small_bart<true>())),
                  {
                      {"static_position_embeddings", false, "key \"static_position_embeddings\" is false"},
                      {"decoder_vocab_size", 14, "key \"decoder_vocab_size\" is 14, but only 13 is supported"},

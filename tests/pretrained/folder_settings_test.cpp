@@ -110,8 +110,8 @@ TEST(FolderSettings, WhatDecidesTheTextIsCarriedOrListed) {
 }
 
 TEST(FolderSettings, ForcedFirstTokenOfBart) {
-  Checkpoint bart =
-      checkpoint_of(small_model<Bart<float>>(small_bart(false)), {.bos = 0, .pad = 1, .decoder_start = 2, .eos = {2}});
+  Checkpoint bart = checkpoint_of(small_model<Bart<float>>(small_bart<false>()),
+                                  {.bos = 0, .pad = 1, .decoder_start = 2, .eos = {2}});
   bart.config["forced_bos_token_id"] = 0;
   const auto loaded = load_with_generation<Bart<float>>(bart, {{"forced_bos_token_id", 0}});
   EXPECT_EQ(loaded.facts.warnings, Lines{"generation_config.json: key \"forced_bos_token_id\" is 0"});
@@ -129,7 +129,7 @@ TEST(FolderSettings, EndsOfGenerationComeFirst) {
 TEST(FolderSettings, KeysThatSayNothing) {
   Checkpoint llama = checkpoint_of(small_model<Llama<float>>(small_llama())),
              gpt2 = checkpoint_of(small_model<Gpt2<float>>(small_gpt2())),
-             t5 = checkpoint_of(small_model<T5<float>>(small_t5(true)));
+             t5 = checkpoint_of(small_model<T5<float>>(small_t5<true>()));
   for (Checkpoint* each : {&llama, &gpt2, &t5}) {
     each->config.update({{"is_decoder", true}, {"max_sequence_length", 2048}, {"unsloth_fixed", true}});
     auto files = each->open();
@@ -193,7 +193,7 @@ TEST(FolderSettings, HeadsOfT5ByVersion) {
                                 {"mt5", nullptr, true, none, false, false, false,
                                  "key \"tie_word_embeddings\" is true without a transformers_version"},
                                 {"mt5", nullptr, none, none, true, false, false}};
-  const Checkpoint untied = checkpoint_of(small_model<T5v11<float>>(small_t5(false)));
+  const Checkpoint untied = checkpoint_of(small_model<T5v11<float>>(small_t5<false>()));
   for (const Case& each : cases) {
     Checkpoint checkpoint = untied;
     checkpoint.config.update(
@@ -218,10 +218,10 @@ TEST(FolderSettings, HeadsOfT5ByVersion) {
 }
 
 TEST(FolderSettings, FactorOfLongRopeByVersion) {
-  LanguageModelConfig config = small_llama();
+  Llama<>::Config config = small_llama();
   config.layers = 1;
   config.block.heads = 2;
-  config.rotary = {.base = 500, .scaling = LongScaling{{1, 1.5}, {2, 4}, 4, 16}};
+  config.position = {.base = 500, .scaling = LongScaling{{1, 1.5}, {2, 4}, 4, 16}};
   const Checkpoint stored = checkpoint_of(small_model<Llama<float>>(config));
   struct Case {
     const char* version;
@@ -262,7 +262,7 @@ TEST(FolderSettings, FactorOfLongRopeByVersion) {
     const auto model = load_stored<Llama<float>>(checkpoint).model;
     EXPECT_DOUBLE_EQ(model.position.frequencies.attention_factor, each.attention_factor);
     const auto again = load_stored<Llama<float>>(checkpoint_of(model)).model;
-    EXPECT_EQ(detail::numbers_of(again), detail::numbers_of(model));
+    EXPECT_EQ(again.config, model.config);
     rope["attention_factor"] = 1.25;  // said, it counts
     checkpoint.config[each.newer ? "rope_parameters" : "rope_scaling"] = rope;
     EXPECT_EQ(load_stored<Llama<float>>(checkpoint).model.position.frequencies.attention_factor, 1.25);
@@ -270,9 +270,9 @@ TEST(FolderSettings, FactorOfLongRopeByVersion) {
 }
 
 TEST(FolderSettings, ScalesOfYarn) {
-  LanguageModelConfig config = small_llama();
+  Llama<>::Config config = small_llama();
   config.layers = 1;
-  config.rotary.scaling = YarnScaling{4, 4};
+  config.position.scaling = YarnScaling{4, 4};
   Checkpoint checkpoint = checkpoint_of(small_model<Llama<float>>(config));
   const auto factor = [&](const nlohmann::json& scale, const nlohmann::json& of_all) {
     checkpoint.config["rope_scaling"].update({{"mscale", scale}, {"mscale_all_dim", of_all}});
@@ -288,9 +288,9 @@ TEST(FolderSettings, ScalesOfYarn) {
 }
 
 TEST(FolderSettings, WindowsThatAreSwitchedOff) {
-  LanguageModelConfig config = small_llama();
-  config.block.attention_bias = true;
-  config.block.output_bias = false;
+  Llama<>::Config config = small_llama();
+  config.block.attention.bias = true;
+  config.block.attention.output_bias = false;
   Checkpoint qwen = checkpoint_of(small_model<Qwen2<float>>(config));
   qwen.config.erase("layer_types");
   const auto load = [&](const nlohmann::json& used, const nlohmann::json& window, Index from) {
@@ -308,18 +308,15 @@ TEST(FolderSettings, WindowsThatAreSwitchedOff) {
 }
 
 TEST(FolderSettings, HeadsOfAnyWidth) {
-  LanguageModelConfig config{.vocabulary = 11,
-                             .max_positions = 16,
-                             .layers = 1,
-                             .block = {.width = 24,
-                                       .hidden = 12,
-                                       .heads = 2,
-                                       .head_width = 16,
-                                       .dropout = 0,
-                                       .kv_heads = 1,
-                                       .attention_bias = false,
-                                       .norm_epsilon = 1e-5,
-                                       .window = 8}};
+  Llama<>::Config config{.vocabulary = 11,
+                         .max_positions = 16,
+                         .layers = 1,
+                         .block = {.width = 24,
+                                   .hidden = 12,
+                                   .heads = 2,
+                                   .dropout = 0,
+                                   .attention = {.kv_heads = 1, .head_width = 16, .bias = false, .window = 8},
+                                   .residual = {.norm = {.epsilon = 1e-5}}}};
   Checkpoint mistral = checkpoint_of(small_model<Mistral<float>>(config));
   EXPECT_EQ(mistral.config.at("head_dim"), 16);
   const auto model = load_stored<Mistral<float>>(mistral).model;
@@ -327,7 +324,7 @@ TEST(FolderSettings, HeadsOfAnyWidth) {
   EXPECT_EQ(attention.query.weight.shape(), (Shape{32, 24}));
   EXPECT_EQ(attention.key.weight.shape(), (Shape{16, 24}));
   EXPECT_DOUBLE_EQ(attention.scale, 0.25);
-  EXPECT_EQ(model.position.config.width, 16);
+  EXPECT_EQ(model.position.config.head_width, 16);
   config.block.width = 32;
   mistral = checkpoint_of(small_model<Mistral<float>>(config));
   mistral.config["head_dim"] = nullptr;
@@ -345,7 +342,7 @@ TEST(FolderSettings, SentencesDoNotDependOnTheirPadding) {
 
 TEST(FolderSettings, FirstLossOfT5) {
   const Index vocabulary = 1000, width = 256;
-  EncoderDecoderConfig config = detail::t5_config(2, width, 512, 4, false);
+  auto config = detail::t5_config<T5v11<>::Config>(2, width, 512, 4, false);
   config.source_vocabulary = config.target_vocabulary = vocabulary;
   config.sharing = Sharing::source_and_target;
   T5v11<float> model(config);
@@ -382,13 +379,13 @@ void expect_only_matrices_decay(const typename Model::Config& config) {
 }
 
 TEST(FolderSettings, OnlyMatricesOfTheirModelsDecay) {
-  LanguageModelConfig decoder = small_llama();
   expect_only_matrices_decay<Gpt2<float>>(small_gpt2());
-  expect_only_matrices_decay<Llama<float>>(decoder);
-  expect_only_matrices_decay<Qwen3<float>>(decoder);
-  decoder.block.cap = 50;
-  expect_only_matrices_decay<Gemma2<float>>(decoder);
-  expect_only_matrices_decay<T5<float>>(small_t5(true));
+  expect_only_matrices_decay<Llama<float>>(small_llama());
+  expect_only_matrices_decay<Qwen3<float>>(small_llama<Qwen3<>::Config>());
+  auto gemma = small_llama<Gemma2<>::Config>();
+  gemma.block.attention.scores.cap = 50;
+  expect_only_matrices_decay<Gemma2<float>>(gemma);
+  expect_only_matrices_decay<T5<float>>(small_t5<true>());
 }
 
 }  // namespace eigenformer::test

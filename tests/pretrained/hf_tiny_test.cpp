@@ -358,7 +358,7 @@ void expect_tiny_saved(const Model& model, const PretrainedFacts& facts) {
   save_hugging_face(folder / "x", model, facts);
   const auto again = load_hugging_face<Model>(folder / "x");
   expect_identical_models(again.model, model);
-  EXPECT_EQ(detail::numbers_of(again.model), detail::numbers_of(model));
+  EXPECT_EQ(detail::comparable(again.model.config), detail::comparable(model.config));
   EXPECT_EQ(again.facts.bos, facts.bos);
   EXPECT_EQ(again.facts.pad, facts.pad);
   EXPECT_EQ(again.facts.decoder_start, facts.decoder_start);

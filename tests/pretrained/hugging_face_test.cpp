@@ -33,7 +33,7 @@ Checkpoint expect_saved(const Model& model, const PretrainedFacts& facts, const 
 
   const auto loaded = load_hugging_face<Model>(folder / "a/b");
   expect_identical_models(loaded.model, model);
-  EXPECT_EQ(detail::numbers_of(loaded.model), detail::numbers_of(model));
+  EXPECT_EQ(loaded.model.config, model.config);
   EXPECT_EQ(loaded.facts.bos, facts.bos);
   EXPECT_EQ(loaded.facts.eos, facts.eos);
   EXPECT_EQ(loaded.facts.decoder_start, facts.decoder_start);
@@ -100,7 +100,7 @@ TEST(HuggingFace, Gpt2) {
   auto files = bare.open();
   expect_identical_models(load_hugging_face<Gpt2<float>>(files).model, model);
 
-  LanguageModelConfig untied = small_gpt2();
+  Gpt2<>::Config untied = small_gpt2();
   untied.tied = false;
   names.insert("lm_head.weight (7, 4)");
   expect_saved(small_model<Gpt2<float>>(untied), {}, names);
@@ -108,7 +108,7 @@ TEST(HuggingFace, Gpt2) {
 
 // Wide enough that a matrix is read in several lots.
 TEST(HuggingFace, MinGptHasTheSameMatricesTheOtherWayRound) {
-  LanguageModelConfig config = small_gpt2();
+  Gpt2<>::Config config = small_gpt2();
   config.block.width = 80;
   config.block.hidden = 320;
   config.tied = false;
@@ -153,7 +153,7 @@ TEST(HuggingFace, LlamaAndItsKin) {
     return names;
   };
   const PretrainedFacts facts{.bos = 1, .pad = 0, .eos = {2, 3}, .max_positions = 16};
-  LanguageModelConfig config = small_llama();
+  Llama<>::Config config = small_llama();
   const auto model = small_model<Llama<float>>(config);
   Checkpoint llama = expect_saved(model, facts, names_of(false, true));
   EXPECT_EQ(llama.config.at("model_type"), "llama");
@@ -164,18 +164,16 @@ TEST(HuggingFace, LlamaAndItsKin) {
   expect_identical_models(load_hugging_face<Llama<float>>(files).model, model);
 
   config.tied = true;
-  config.block.window = 3;
+  config.block.attention.window = 3;
   const Checkpoint mistral = expect_saved(small_model<Mistral<float>>(config), facts, names_of(false, false));
   EXPECT_EQ(mistral.config.at("model_type"), "mistral");
   EXPECT_EQ(mistral.config.at("sliding_window"), 3);
 
-  config.block.window = 0;
-  config.block.attention_bias = true;
-  config.block.output_bias = false;
-  config.vary = [](Index layer, BlockConfig block) {
-    block.window = layer == 1 ? 4 : 0;
-    return block;
-  };
+  config.block.attention.window = 0;
+  config.block.attention.bias = true;
+  config.block.attention.output_bias = false;
+  config.each_layer.assign(2, config.block);
+  config.each_layer[1].attention.window = 4;
   const Checkpoint qwen = expect_saved(small_model<Qwen2<float>>(config), facts, names_of(true, false));
   EXPECT_EQ(qwen.config.at("model_type"), "qwen2");
   EXPECT_EQ(qwen.config.at("layer_types"), nlohmann::json({"full_attention", "sliding_attention"}));
@@ -199,10 +197,10 @@ TEST(HuggingFace, LlamaAndItsKin) {
 }
 
 TEST(HuggingFace, Qwen3) {
-  LanguageModelConfig config = small_llama();
+  auto config = small_llama<Qwen3<>::Config>();
   config.layers = 1;
   config.tied = true;
-  config.block.head_width = 6;
+  config.block.attention.head_width = 6;
   std::set<std::string> names;
   const std::string at = "model.layers.0.";
   add_modules(names,
@@ -296,7 +294,7 @@ TEST(HuggingFace, T5) {
     return names;
   };
   const PretrainedFacts facts{.pad = 0, .decoder_start = 0, .eos = {1}};
-  const auto model = small_model<T5<float>>(small_t5(true));
+  const auto model = small_model<T5<float>>(small_t5<true>());
   Checkpoint checkpoint = expect_saved(model, facts, names_of(false));
   EXPECT_EQ(checkpoint.config.at("feed_forward_proj"), "relu");
   // Files repeat the tied table, and have a table that was never used.
@@ -307,7 +305,7 @@ TEST(HuggingFace, T5) {
   auto files = checkpoint.open();
   expect_identical_models(load_hugging_face<T5<float>>(files).model, model);
 
-  const Checkpoint gated = expect_saved(small_model<T5v11<float>>(small_t5(false)), facts, names_of(true));
+  const Checkpoint gated = expect_saved(small_model<T5v11<float>>(small_t5<false>()), facts, names_of(true));
   EXPECT_EQ(gated.config.at("feed_forward_proj"), "gated-gelu");
   EXPECT_EQ(gated.config.at("tie_word_embeddings"), false);
 }
@@ -331,7 +329,7 @@ TEST(HuggingFace, BartAndMarian) {
     }
     return names;
   };
-  const auto bart = small_model<Bart<float>>(small_bart(false));
+  const auto bart = small_model<Bart<float>>(small_bart<false>());
   Checkpoint checkpoint = expect_saved(bart, {.bos = 0, .pad = 1, .decoder_start = 2, .eos = {2}}, names_of(false));
   EXPECT_EQ(checkpoint.config.at("architectures").at(0), "BartForConditionalGeneration");
   checkpoint.tensors.at("final_logits_bias").values[5] = 0.5f;
@@ -339,7 +337,7 @@ TEST(HuggingFace, BartAndMarian) {
   expect_contains(error_of([&] { load_hugging_face<Bart<float>>(files); }),
                   "tensor \"final_logits_bias\" is not all zero");
 
-  const auto marian = small_model<Marian<float>>(small_bart(true));
+  const auto marian = small_model<Marian<float>>(small_bart<true>());
   Checkpoint other =
       expect_saved(marian, {.pad = 12, .decoder_start = 12, .eos = {0}, .max_positions = 6}, names_of(true));
   EXPECT_EQ(other.config.at("scale_embedding"), true);
@@ -351,7 +349,7 @@ TEST(HuggingFace, BartAndMarian) {
 }
 
 TEST(HuggingFace, MarianAddsItsBiasToTheLogits) {
-  auto model = small_model<Marian<float>>(small_bart(true));
+  auto model = small_model<Marian<float>>(small_bart<true>());
   const auto source = random_ids(Shape{2, 5}, 0, 13, 3), target = random_ids(Shape{2, 4}, 0, 13, 4);
   Context ctx;
   const Tensor<float, 3> with(model(ctx, {.source = source, .target = target}));
@@ -473,7 +471,7 @@ TEST(HuggingFace, DoubleIsSavedAsDouble) {
 }
 
 TEST(HuggingFace, TiedHeads) {
-  LanguageModelConfig config = small_llama();
+  Llama<>::Config config = small_llama();
   config.tied = true;
   const auto tied = small_model<Llama<float>>(config);
   Checkpoint without = checkpoint_of(tied);
@@ -498,7 +496,7 @@ TEST(HuggingFace, TiedHeads) {
 }
 
 TEST(HuggingFace, RotaryScalings) {
-  LanguageModelConfig config = small_llama();
+  Llama<>::Config config = small_llama();
   config.layers = 1;
   config.block.heads = 2;
   const std::vector<double> shorter{1, 1.5}, longer{2, 4};
@@ -512,16 +510,16 @@ TEST(HuggingFace, RotaryScalings) {
                                                               Llama3Scaling{4, 1, 3, 12}};
   for (const auto& scaling : scalings) {
     SCOPED_TRACE(scaling.index());
-    config.rotary = {.base = 500, .scaling = scaling};
+    config.position = {.base = 500, .scaling = scaling};
     const auto model = small_model<Llama<float>>(config);
     Checkpoint checkpoint = checkpoint_of(model);
     const auto numbers = [&] {
       auto files = checkpoint.open();
       const auto loaded = load_hugging_face<Llama<float>>(files);
       EXPECT_EQ(loaded.model.position.config.scaling.index(), scaling.index());
-      return detail::numbers_of(loaded.model);
+      return loaded.model.config;
     };
-    EXPECT_EQ(numbers(), detail::numbers_of(model));
+    EXPECT_EQ(numbers(), model.config);
     // Everything in rope_parameters, as newer versions have it.
     nlohmann::json rope = checkpoint.config.at("rope_scaling");
     if (rope.is_null()) rope = {{"rope_type", "default"}};
@@ -529,38 +527,36 @@ TEST(HuggingFace, RotaryScalings) {
     checkpoint.config.erase("rope_scaling");
     checkpoint.config.erase("rope_theta");
     checkpoint.config["rope_parameters"] = rope;
-    EXPECT_EQ(numbers(), detail::numbers_of(model));
+    EXPECT_EQ(numbers(), model.config);
   }
 }
 
 TEST(HuggingFace, WhatTheFormatCannotSayIsNotSaved) {
   const TemporaryFolder folder;
-  const auto refusal = [&](const LanguageModelConfig& config, const PretrainedFacts& facts = {.max_positions = 16}) {
+  const auto refusal = [&](const Llama<>::Config& config, const PretrainedFacts& facts = {.max_positions = 16}) {
     const std::string text = error_of([&] { save_hugging_face(folder / "x", Llama<float>(config), facts); });
     EXPECT_FALSE(std::filesystem::exists(folder / "x"));
     return text;
   };
-  LanguageModelConfig config = small_llama();
+  Llama<>::Config config = small_llama();
   config.logit_cap = 3;
   expect_contains(refusal(config), "config.json: this model has parts or numbers that the format cannot say");
   config = small_llama();
   config.embedding_norm = true;
   expect_contains(refusal(config), "model.safetensors: this format has no tensor for embedding_norm.weight");
   config = small_llama();
-  config.block.scale = 0.3;
+  config.block.attention.scale = 0.3;
   expect_contains(refusal(config), "cannot say");
   config = small_llama();
-  config.block.feed_forward_bias = true;
-  config.block.window = 3;  // Mistral has a window and no biases
+  config.block.feed_forward.bias = true;
+  config.block.attention.window = 3;  // Mistral has a window and no biases
   expect_contains(refusal(config), "does not fit the config");
   config = small_llama();
-  config.vary = [](Index layer, BlockConfig block) {
-    block.norm_epsilon = layer == 0 ? 1e-5 : 1e-6;
-    return block;
-  };
+  config.each_layer.assign(2, config.block);
+  config.each_layer[1].residual.norm.epsilon = 1e-6;
   expect_contains(refusal(config), "cannot say");
   config = small_llama();
-  config.rotary.scaling = NtkScaling{2};
+  config.position.scaling = NtkScaling{2};
   config.block.heads = 2;
   expect_contains(refusal(config), "NTK-aware scaling cannot be saved");
   expect_contains(refusal(small_llama(), {}), "facts.max_positions must say");

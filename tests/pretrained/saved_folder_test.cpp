@@ -113,7 +113,7 @@ TEST(SavedFolder, TokenizerOfAnotherVocabularyIsAnError) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "from");
   write_file(folder / "from/tokenizer.json", "its own");
-  LanguageModelConfig config = small_llama();
+  Llama<>::Config config = small_llama();
   save_hugging_face(folder / "x", small_model<Llama<float>>(config), {.max_positions = 16});
   write_file(folder / "x/merges.txt", "old");
   save_hugging_face(folder / "x", small_model<Llama<float>>(config, 2), {.max_positions = 16});  // as after training

@@ -91,49 +91,55 @@ Model small_model(const typename Model::Config& config, std::uint64_t seed = 1) 
   return model;
 }
 
-inline LanguageModelConfig small_llama() {
-  return {.vocabulary = 11,
-          .max_positions = 16,
-          .layers = 2,
-          .block = {.width = 8,
-                    .hidden = 12,
-                    .heads = 4,
-                    .dropout = 0,
-                    .kv_heads = 2,
-                    .attention_bias = false,
-                    .norm_epsilon = 1e-5},
-          .tied = false};
+template <class Config = Llama<>::Config>
+Config small_llama() {
+  Config config{.vocabulary = 11,
+                .max_positions = 16,
+                .layers = 2,
+                .block = {.width = 8,
+                          .hidden = 12,
+                          .heads = 4,
+                          .dropout = 0,
+                          .attention = {.kv_heads = 2, .bias = false},
+                          .residual = {.norm = {.epsilon = 1e-5}}},
+                .tied = false};
+  if constexpr (requires { config.block.attention.per_head.norm; }) config.block.attention.per_head.norm.epsilon = 1e-5;
+  return config;
 }
-inline LanguageModelConfig small_gpt2() {
+inline Gpt2<>::Config small_gpt2() {
   return {.vocabulary = 7,
           .max_positions = 5,
           .layers = 1,
-          .block = {.width = 4, .hidden = 16, .heads = 2, .dropout = 0.1, .norm_epsilon = 1e-5}};
+          .block = {.width = 4, .hidden = 16, .heads = 2, .dropout = 0.1, .residual = {.norm = {.epsilon = 1e-5}}}};
 }
-inline BertConfig small_bert(bool pooler = true) {
+inline Bert<>::Config small_bert(bool pooler = true) {
   return {.vocabulary = 9,
           .max_positions = 6,
           .layers = 1,
-          .block = {.width = 4, .hidden = 10, .heads = 2, .dropout = 0.1, .norm_epsilon = 1e-12},
+          .block = {.width = 4, .hidden = 10, .heads = 2, .dropout = 0.1, .residual = {.norm = {.epsilon = 1e-12}}},
           .pooler = pooler};
 }
-inline EncoderDecoderConfig small_t5(bool tied) {
-  EncoderDecoderConfig config = detail::t5_config(1, 8, 10, 2, tied);
+/// Of T5 if tied, else of T5v11.
+template <bool tied>
+auto small_t5() {
+  auto config = detail::t5_config<typename std::conditional_t<tied, T5<>, T5v11<>>::Config>(1, 8, 10, 2, tied);
   config.source_vocabulary = config.target_vocabulary = 40;
-  config.block.head_width = 3;
+  config.block.attention.head_width = 3;
   config.sharing = tied ? Sharing::all : Sharing::source_and_target;
   return config;
 }
-inline EncoderDecoderConfig small_bart(bool marian) {
-  return {.source_vocabulary = 13,
-          .target_vocabulary = 13,
-          .encoder_layers = 1,
-          .decoder_layers = 1,
-          .block = {.width = 8, .hidden = 12, .heads = 2},
-          .max_positions = 6,
-          .scaled_embedding = marian,
-          .embedding_norm = !marian,
-          .logit_bias = marian};
+template <bool marian>
+auto small_bart() {
+  using Config = typename std::conditional_t<marian, Marian<>, Bart<>>::Config;
+  return Config{.source_vocabulary = 13,
+                .target_vocabulary = 13,
+                .encoder_layers = 1,
+                .decoder_layers = 1,
+                .block = {.width = 8, .hidden = 12, .heads = 2},
+                .max_positions = 6,
+                .scaled_embedding = marian,
+                .embedding_norm = !marian,
+                .logit_bias = marian};
 }
 
 }  // namespace eigenformer::test

@@ -27,17 +27,25 @@ void expect_matrices_halved(const auto& config) {
 }
 
 TEST(Decay, HalvesMatricesAlone) {
-  const BlockConfig block{.width = 8, .hidden = 6, .heads = 2};
-  const LanguageModelConfig config{
-      .vocabulary = 7, .max_positions = 5, .layers = 1, .block = block, .tied = false, .head_bias = true};
-  expect_matrices_halved<Gpt2<float>>(config);
-  expect_matrices_halved<Llama<float>>(config);
-  expect_matrices_halved<Qwen3<float>>(config);
-  LanguageModelConfig capped = config;
-  capped.block.cap = 1;
+  const auto decoder = []<class Model>(const Model*) {
+    return typename Model::Config{.vocabulary = 7,
+                                  .max_positions = 5,
+                                  .layers = 1,
+                                  .block = {.width = 8, .hidden = 6, .heads = 2},
+                                  .tied = false,
+                                  .head_bias = true};
+  };
+  expect_matrices_halved<Gpt2<float>>(decoder(static_cast<Gpt2<>*>(nullptr)));
+  expect_matrices_halved<Llama<float>>(decoder(static_cast<Llama<>*>(nullptr)));
+  expect_matrices_halved<Qwen3<float>>(decoder(static_cast<Qwen3<>*>(nullptr)));
+  auto capped = decoder(static_cast<Gemma2<>*>(nullptr));
+  capped.block.attention.scores.cap = 1;
   expect_matrices_halved<Gemma2<float>>(capped);
-  expect_matrices_halved<T5<float>>(EncoderDecoderConfig{
-      .source_vocabulary = 7, .target_vocabulary = 7, .encoder_layers = 1, .decoder_layers = 1, .block = block});
+  expect_matrices_halved<T5<float>>(T5<>::Config{.source_vocabulary = 7,
+                                                 .target_vocabulary = 7,
+                                                 .encoder_layers = 1,
+                                                 .decoder_layers = 1,
+                                                 .block = {.width = 8, .hidden = 6, .heads = 2}});
 }
 
 }  // namespace

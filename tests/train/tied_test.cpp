@@ -15,7 +15,7 @@ using namespace eigenformer;
 
 namespace {
 
-EncoderDecoderConfig config(Sharing sharing) {
+EncoderDecoder<>::Config config(Sharing sharing) {
   return {.source_vocabulary = 11,
           .target_vocabulary = 11,
           .encoder_layers = 1,

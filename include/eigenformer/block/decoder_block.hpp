@@ -1,13 +1,50 @@
 // Causal self-attention, attention to the encoder's output, then feed-forward (Vaswani et al. 2017, figure 1 right)
 #pragma once
 
+#include "eigenformer/block/config.hpp"
 #include "eigenformer/block/post_norm.hpp"
-#include "eigenformer/block/residual.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/attention/attention.hpp"
 #include "eigenformer/layer/ffn/mlp.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI {
+
+template <class SelfAttentionConfig, class CrossAttentionConfig, class FeedForwardConfig, class ResidualConfig>
+struct DecoderBlockConfig {
+  Index width = 512;   ///< D
+  Index hidden = 0;    ///< F; 0: as the feed-forward network says, 4·D or its gated equivalent
+  Index heads = 8;     ///< H
+  double dropout = 0;  ///< on sublayer outputs and on attention weights
+  SelfAttentionConfig self_attention{};
+  CrossAttentionConfig cross_attention{};  ///< to another sequence, where a window has no meaning
+  FeedForwardConfig feed_forward{};
+  ResidualConfig residual{};
+
+  /// With everything filled in; throws if a setting is invalid.
+  DecoderBlockConfig completed() const {
+    DecoderBlockConfig config = *this;
+    const SharedSettings shared = detail::shared_by(*this);
+    config.self_attention = inherit("decoder_block", self_attention, shared);
+    config.cross_attention = inherit("decoder_block", cross_attention, shared);
+    config.feed_forward = inherit("decoder_block", feed_forward, shared);
+    config.residual = inherit("decoder_block", residual, shared);
+    detail::update_sizes("decoder_block", config, config.self_attention);
+    if constexpr (requires { cross_attention.window; })
+      ensure(cross_attention.window == 0, "decoder_block", "a window has no meaning across");
+    return config;
+  }
+  /// Of the norm at the end of a stack, if this is completed.
+  const auto& end_norm() const { return residual.norm; }
+
+  static void fields(auto&& f, auto&... c) {
+    detail::block_fields(f, c...);
+    f("self_attention", c.self_attention...);
+    f("cross_attention", c.cross_attention...);
+    f("feed_forward", c.feed_forward...);
+    f("residual", c.residual...);
+  }
+  friend bool operator==(const DecoderBlockConfig&, const DecoderBlockConfig&) = default;
+};
 
 template <class ResidualType = PostNorm<float>, class SelfAttention = Attention<typename ResidualType::Scalar>,
           class CrossAttention = Attention<typename ResidualType::Scalar>,
@@ -16,6 +53,8 @@ struct DecoderBlock {
   using Residual = ResidualType;
   using Norm = typename Residual::Norm;
   using T = typename Residual::Scalar;
+  using Config = DecoderBlockConfig<typename SelfAttention::Config, typename CrossAttention::Config,
+                                    typename FeedForward::Config, typename Residual::Config>;
   static constexpr bool needs_final_norm = Residual::needs_final_norm;
 
   SelfAttention self_attention;
@@ -25,10 +64,10 @@ struct DecoderBlock {
   FeedForward feed_forward;
   Residual feed_forward_residual;
 
-  explicit DecoderBlock(const BlockConfig& config)
-      : self_attention(config.attention()), self_attention_residual(config.residual()),
-        cross_attention(config.cross_attention()), cross_attention_residual(config.residual()),
-        feed_forward(config.feed_forward<FeedForward>()), feed_forward_residual(config.residual()) {}
+  explicit DecoderBlock(const Config& config)
+      : self_attention(config.completed().self_attention), self_attention_residual(config.completed().residual),
+        cross_attention(config.completed().cross_attention), cross_attention_residual(config.completed().residual),
+        feed_forward(config.completed().feed_forward), feed_forward_residual(config.completed().residual) {}
 
   static void visit(auto&& f, auto&... m) {
     f("self_attention", m.self_attention...);

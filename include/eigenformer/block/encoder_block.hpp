@@ -2,13 +2,45 @@
 // causal mask, the block of decoder-only models.
 #pragma once
 
+#include "eigenformer/block/config.hpp"
 #include "eigenformer/block/post_norm.hpp"
-#include "eigenformer/block/residual.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/attention/attention.hpp"
 #include "eigenformer/layer/ffn/mlp.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI {
+
+template <class AttentionConfig, class FeedForwardConfig, class ResidualConfig>
+struct EncoderBlockConfig {
+  Index width = 512;   ///< D
+  Index hidden = 0;    ///< F; 0: as the feed-forward network says, 4·D or its gated equivalent
+  Index heads = 8;     ///< H
+  double dropout = 0;  ///< on sublayer outputs and on attention weights
+  AttentionConfig attention{};
+  FeedForwardConfig feed_forward{};
+  ResidualConfig residual{};
+
+  /// With everything filled in; throws if a setting is invalid.
+  EncoderBlockConfig completed() const {
+    EncoderBlockConfig config = *this;
+    const SharedSettings shared = detail::shared_by(*this);
+    config.attention = inherit("encoder_block", attention, shared);
+    config.feed_forward = inherit("encoder_block", feed_forward, shared);
+    config.residual = inherit("encoder_block", residual, shared);
+    detail::update_sizes("encoder_block", config, config.attention);
+    return config;
+  }
+  /// Of the norm at the end of a stack, if this is completed.
+  const auto& end_norm() const { return residual.norm; }
+
+  static void fields(auto&& f, auto&... c) {
+    detail::block_fields(f, c...);
+    f("attention", c.attention...);
+    f("feed_forward", c.feed_forward...);
+    f("residual", c.residual...);
+  }
+  friend bool operator==(const EncoderBlockConfig&, const EncoderBlockConfig&) = default;
+};
 
 template <class ResidualType = PostNorm<float>, class SelfAttention = Attention<typename ResidualType::Scalar>,
           class FeedForward = Mlp<typename ResidualType::Scalar>>
@@ -16,6 +48,8 @@ struct EncoderBlock {
   using Residual = ResidualType;
   using Norm = typename Residual::Norm;
   using T = typename Residual::Scalar;
+  using Config =
+      EncoderBlockConfig<typename SelfAttention::Config, typename FeedForward::Config, typename Residual::Config>;
   static constexpr bool needs_final_norm = Residual::needs_final_norm;
 
   SelfAttention attention;
@@ -23,9 +57,9 @@ struct EncoderBlock {
   FeedForward feed_forward;
   Residual feed_forward_residual;
 
-  explicit EncoderBlock(const BlockConfig& config)
-      : attention(config.attention()), attention_residual(config.residual()),
-        feed_forward(config.feed_forward<FeedForward>()), feed_forward_residual(config.residual()) {}
+  explicit EncoderBlock(const Config& config)
+      : attention(config.completed().attention), attention_residual(config.completed().residual),
+        feed_forward(config.completed().feed_forward), feed_forward_residual(config.completed().residual) {}
 
   static void visit(auto&& f, auto&... m) {
     f("attention", m.attention...);

@@ -14,14 +14,15 @@ template <Real T = float, class NormType = LayerNorm<T>>
 struct LayerScale {
   using Scalar = T;
   using Norm = NormType;
+  using Config = ResidualConfig<typename Norm::Config>;
   static constexpr bool needs_final_norm = true;
 
   Norm norm;            // (D)
   Tensor<T, 1> weight;  // (D)
   double dropout;
 
-  explicit LayerScale(const ResidualConfig& config)
-      : norm(config.checked().norm<Norm>()), weight(Shape{config.width}), dropout(config.dropout) {}
+  explicit LayerScale(const Config& config)
+      : norm(config.completed().norm), weight(Shape{*config.completed().width}), dropout(config.dropout.value_or(0)) {}
 
   static void visit(auto&& f, auto&... m) {
     f("norm", m.norm...);
@@ -38,12 +39,13 @@ template <Real T = float>
 struct ReZero {
   using Scalar = T;
   using Norm = LayerNorm<T>;  // of the stack's end, if it wants one
+  using Config = ResidualConfig<LayerNormConfig>;
   static constexpr bool needs_final_norm = false;
 
   Tensor<T, 1> weight;  // (1)
   double dropout;
 
-  explicit ReZero(const ResidualConfig& config) : weight(Shape{1}), dropout(config.checked().dropout) {}
+  explicit ReZero(const Config& config) : weight(Shape{1}), dropout(*config.completed().dropout) {}
 
   static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::zeros}, m.weight...); }
 

@@ -1,7 +1,7 @@
 // x + dropout(attention(norm(x)) + feed_forward(norm(x))): both at once, from one norm (GPT-J; Chowdhery et al. 2022)
 #pragma once
 
-#include "eigenformer/block/residual.hpp"
+#include "eigenformer/block/config.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/attention/attention.hpp"
 #include "eigenformer/layer/ffn/mlp.hpp"
@@ -10,11 +10,45 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
+template <class AttentionConfig, class FeedForwardConfig, class NormConfig>
+struct ParallelBlockConfig {
+  Index width = 512;   ///< D
+  Index hidden = 0;    ///< F; 0: as the feed-forward network says, 4·D or its gated equivalent
+  Index heads = 8;     ///< H
+  double dropout = 0;  ///< on sublayer outputs and on attention weights
+  AttentionConfig attention{};
+  FeedForwardConfig feed_forward{};
+  NormConfig norm{};
+
+  /// With everything filled in; throws if a setting is invalid.
+  ParallelBlockConfig completed() const {
+    ParallelBlockConfig config = *this;
+    const SharedSettings shared = detail::shared_by(*this);
+    config.attention = inherit("parallel_block", attention, shared);
+    config.feed_forward = inherit("parallel_block", feed_forward, shared);
+    config.norm = inherit("parallel_block", norm, shared);
+    detail::update_sizes("parallel_block", config, config.attention);
+    return config;
+  }
+  /// Of the norm at the end of a stack, if this is completed.
+  const auto& end_norm() const { return norm; }
+
+  static void fields(auto&& f, auto&... c) {
+    detail::block_fields(f, c...);
+    f("attention", c.attention...);
+    f("feed_forward", c.feed_forward...);
+    f("norm", c.norm...);
+  }
+  friend bool operator==(const ParallelBlockConfig&, const ParallelBlockConfig&) = default;
+};
+
 template <Real T_ = float, class NormType = LayerNorm<T_>, class SelfAttention = Attention<T_>,
           class FeedForward = Mlp<T_>>
 struct ParallelBlock {
   using T = T_;
   using Norm = NormType;
+  using Config =
+      ParallelBlockConfig<typename SelfAttention::Config, typename FeedForward::Config, typename Norm::Config>;
   static constexpr bool needs_final_norm = true;
 
   Norm norm;  // (D)
@@ -22,9 +56,9 @@ struct ParallelBlock {
   FeedForward feed_forward;
   double dropout;
 
-  explicit ParallelBlock(const BlockConfig& config)
-      : norm(config.residual().checked().template norm<Norm>()), attention(config.attention()),
-        feed_forward(config.feed_forward<FeedForward>()), dropout(config.dropout) {}
+  explicit ParallelBlock(const Config& config)
+      : norm(config.completed().norm), attention(config.completed().attention),
+        feed_forward(config.completed().feed_forward), dropout(config.dropout) {}
 
   static void visit(auto&& f, auto&... m) {
     f("norm", m.norm...);

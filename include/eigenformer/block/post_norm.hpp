@@ -12,12 +12,13 @@ template <Real T = float, class NormType = LayerNorm<T>>
 struct PostNorm {
   using Scalar = T;
   using Norm = NormType;
+  using Config = ResidualConfig<typename Norm::Config>;
   static constexpr bool needs_final_norm = false;
 
   Norm norm;  // (D)
   double dropout;
 
-  explicit PostNorm(const ResidualConfig& config) : norm(config.checked().norm<Norm>()), dropout(config.dropout) {}
+  explicit PostNorm(const Config& config) : norm(config.completed().norm), dropout(config.dropout.value_or(0)) {}
 
   static void visit(auto&& f, auto&... m) { f("norm", m.norm...); }
 

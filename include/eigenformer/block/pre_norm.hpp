@@ -12,12 +12,13 @@ template <Real T = float, class NormType = LayerNorm<T>>
 struct PreNorm {
   using Scalar = T;
   using Norm = NormType;
+  using Config = ResidualConfig<typename Norm::Config>;
   static constexpr bool needs_final_norm = true;
 
   Norm norm;  // (D)
   double dropout;
 
-  explicit PreNorm(const ResidualConfig& config) : norm(config.checked().norm<Norm>()), dropout(config.dropout) {}
+  explicit PreNorm(const Config& config) : norm(config.completed().norm), dropout(config.dropout.value_or(0)) {}
 
   static void visit(auto&& f, auto&... m) { f("norm", m.norm...); }
 

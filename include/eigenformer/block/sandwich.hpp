@@ -12,13 +12,14 @@ template <Real T = float, class NormType = LayerNorm<T>>
 struct Sandwich {
   using Scalar = T;
   using Norm = NormType;
+  using Config = ResidualConfig<typename Norm::Config>;
   static constexpr bool needs_final_norm = true;
 
   Norm before, after;  // (D)
   double dropout;
 
-  explicit Sandwich(const ResidualConfig& config)
-      : before(config.checked().norm<Norm>()), after(config.norm<Norm>()), dropout(config.dropout) {}
+  explicit Sandwich(const Config& config)
+      : before(config.completed().norm), after(config.completed().norm), dropout(config.dropout.value_or(0)) {}
 
   static void visit(auto&& f, auto&... m) {
     f("before", m.before...);

@@ -13,10 +13,19 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 struct EmbeddingConfig {
   Index vocabulary = 0, width = 0;
   bool scaled = true;  ///< multiply looked-up rows by √D
+
+  static void fields(auto&& f, auto&... c) {
+    f("vocabulary", c.vocabulary...);
+    f("width", c.width...);
+    f("scaled", c.scaled...);
+  }
+  friend bool operator==(const EmbeddingConfig&, const EmbeddingConfig&) = default;
 };
 
 template <Real T = float>
 struct Embedding {
+  using Config = EmbeddingConfig;
+
   Weight<T> weight;  // (V, D)
   double scale;
 

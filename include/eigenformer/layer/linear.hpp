@@ -10,10 +10,19 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 struct LinearConfig {
   Index in = 0, out = 0;
   bool bias = true;
+
+  static void fields(auto&& f, auto&... c) {
+    f("in", c.in...);
+    f("out", c.out...);
+    f("bias", c.bias...);
+  }
+  friend bool operator==(const LinearConfig&, const LinearConfig&) = default;
 };
 
 template <Real T = float>
 struct Linear {
+  using Config = LinearConfig;
+
   Weight<T> weight;   // (Out, In)
   Tensor<T, 1> bias;  // (Out), or none
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "eigenformer/block/encoder_block.hpp"
 #include "eigenformer/block/post_norm.hpp"
@@ -19,20 +20,43 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
+template <class BlockConfig, class PositionConfig>
 struct BertConfig {
   Index vocabulary = 0;       ///< V
   Index max_positions = 512;  ///< tokens
   Index types = 2;            ///< kinds of segments
   Index layers = 12;          ///< L
   BlockConfig block{};
-  bool pooler = true;  ///< tanh of a linear map of the first token
+  PositionConfig position{};
+  bool pooler = true;                     ///< tanh of a linear map of the first token
+  std::vector<BlockConfig> each_layer{};  ///< layers that differ; empty: all as `block`
 
-  /// Itself; throws if a setting is invalid.
-  const BertConfig& checked() const {
+  /// With everything filled in; throws if a setting is invalid.
+  BertConfig completed() const {
+    require_range("embedding", "vocabulary", vocabulary, 1);
     require_range("bert", "types", types, 1);
     require_range("bert", "layers", layers, 0, most_layers);
-    return *this;
+    const StackConfig<BlockConfig> all = stack().completed();
+    BertConfig config = *this;
+    config.block = all.block;
+    config.each_layer = all.each_layer;
+    config.position = inherit("bert", position, detail::shared_with_position(all.block, max_positions));
+    if constexpr (requires { config.position.max_positions; }) config.max_positions = config.position.max_positions;
+    return config;
   }
+  StackConfig<BlockConfig> stack() const { return {.layers = layers, .block = block, .each_layer = each_layer}; }
+
+  static void fields(auto&& f, auto&... c) {
+    f("vocabulary", c.vocabulary...);
+    f("max_positions", c.max_positions...);
+    f("types", c.types...);
+    f("layers", c.layers...);
+    f("block", c.block...);
+    f("position", c.position...);
+    f("pooler", c.pooler...);
+    f("each_layer", c.each_layer...);
+  }
+  friend bool operator==(const BertConfig&, const BertConfig&) = default;
 };
 
 struct BertCall {
@@ -42,26 +66,28 @@ struct BertCall {
   Positions positions{};
 };
 
-template <Real T_ = float, Index PositionOffset = 0>
+template <class BlockType, class PositionType>
 struct BasicBert {
-  using T = T_;
-  using Config = BertConfig;
-  using Block = EncoderBlock<PostNorm<T, LayerNorm<T>>, Attention<T>, Mlp<T, Gelu>>;
+  using Block = BlockType;
+  using Position = PositionType;
+  using Config = BertConfig<typename Block::Config, typename Position::Config>;
+  using T = typename Block::T;
+  using Norm = typename Block::Norm;
 
-  Embedding<T> embedding;               // (V, D)
-  Learned<T, PositionOffset> position;  // (max_positions, D)
-  Embedding<T> type_embedding;          // (types, D)
-  LayerNorm<T> embedding_norm;          // (D)
+  Config config;                // what was given, complete
+  Embedding<T> embedding;       // (V, D)
+  Position position;            // (max_positions, D)
+  Embedding<T> type_embedding;  // (types, D)
+  Norm embedding_norm;          // (D)
   Stack<Block> encoder;
   std::optional<Linear<T>> pooler;  // (D, D)
   double dropout;
 
-  explicit BasicBert(const BertConfig& config)
-      : embedding({config.checked().vocabulary, config.block.width, false}),
-        position({.width = config.block.width, .max_positions = config.max_positions}),
-        type_embedding({config.types, config.block.width, false}),
-        embedding_norm(config.block.residual().template norm<LayerNorm<T>>()), encoder({config.layers, config.block}),
-        dropout(config.block.dropout) {
+  explicit BasicBert(const Config& given)
+      : config(given.completed()), embedding({config.vocabulary, config.block.width, false}), position(config.position),
+        type_embedding({config.types, config.block.width, false}), embedding_norm(config.block.end_norm()),
+        encoder(config.stack()), dropout(config.block.dropout) {
+    check_position<Position, Block>();
     if (config.pooler) pooler.emplace(LinearConfig{config.block.width, config.block.width});
   }
 
@@ -86,8 +112,9 @@ struct BasicBert {
     }
     const auto x =
         op::add(ctx, position.embed(ctx, embedding(ctx, call.ids), call.positions), type_embedding(ctx, types));
-    return encoder(ctx, op::dropout(ctx, embedding_norm(ctx, x), dropout),
-                   Mask{.key_lengths = call.lengths, .query_lengths = call.lengths});
+    AttentionCall<T> attention{.mask = {.key_lengths = call.lengths, .query_lengths = call.lengths}};
+    position.attend(ctx, call.ids.extent(0), call.ids.extent(1), call.positions, attention);
+    return encoder(ctx, op::dropout(ctx, embedding_norm(ctx, x), dropout), attention);
   }
 
   /// hidden states (B, N, D) → (B, 1, D), of the first token
@@ -98,21 +125,28 @@ struct BasicBert {
   }
 };
 
+namespace detail {
+template <Real T>
+using BertBlock = EncoderBlock<PostNorm<T, LayerNorm<T>>, Attention<T>, Mlp<T, Gelu>>;
+}  // namespace detail
+
 template <Real T = float>
-using Bert = BasicBert<T>;
+using Bert = BasicBert<detail::BertBlock<T>, Learned<T>>;
 /// Positions begin at row 2 of the table.
 template <Real T = float>
-using Roberta = BasicBert<T, 2>;
+using Roberta = BasicBert<detail::BertBlock<T>, Learned<T, 2>>;
 
-inline BertConfig bert_base() {
-  return {.vocabulary = 30522,
-          .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1, .norm_epsilon = 1e-12}};
+inline Bert<>::Config bert_base() {
+  return {
+      .vocabulary = 30522,
+      .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1, .residual = {.norm = {.epsilon = 1e-12}}}};
 }
-inline BertConfig roberta_base() {
-  return {.vocabulary = 50265,
-          .max_positions = 512,
-          .types = 1,
-          .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1, .norm_epsilon = 1e-5}};
+inline Roberta<>::Config roberta_base() {
+  return {
+      .vocabulary = 50265,
+      .max_positions = 512,
+      .types = 1,
+      .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1, .residual = {.norm = {.epsilon = 1e-5}}}};
 }
 
 }  // namespace eigenformer

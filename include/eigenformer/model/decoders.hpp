@@ -1,6 +1,8 @@
 // The families of decoder-only models: each an alias, and the configs that were published.
 #pragma once
 
+#include <cstddef>
+
 #include "eigenformer/block/encoder_block.hpp"
 #include "eigenformer/block/parallel_block.hpp"
 #include "eigenformer/block/pre_norm.hpp"
@@ -49,7 +51,7 @@ using Bloom = LanguageModel<
     EncoderBlock<PreNorm<T, LayerNorm<T>>, Attention<T, PlainHeads<T>, AlibiScores<T>>, Mlp<T, GeluTanh>>>;
 
 /// 124 M
-inline LanguageModelConfig gpt2_small() {
+inline Gpt2<>::Config gpt2_small() {
   return {.vocabulary = 50257,
           .max_positions = 1024,
           .layers = 12,
@@ -58,70 +60,69 @@ inline LanguageModelConfig gpt2_small() {
 
 namespace detail {
 
-inline LanguageModelConfig llama_config(Index vocabulary, Index layers, Index width, Index hidden, Index heads,
-                                        Index kv_heads, double epsilon, double base) {
+template <class Config = Llama<>::Config>
+Config llama_config(Index vocabulary, Index layers, Index width, Index hidden, Index heads, Index kv_heads,
+                    double epsilon, double base) {
   return {.vocabulary = vocabulary,
           .layers = layers,
           .block = {.width = width,
                     .hidden = hidden,
                     .heads = heads,
                     .dropout = 0,
-                    .kv_heads = kv_heads,
-                    .attention_bias = false,
-                    .norm_epsilon = epsilon},
-          .rotary = {.base = base},
+                    .attention = {.kv_heads = kv_heads, .bias = false},
+                    .residual = {.norm = {.epsilon = epsilon}}},
+          .position = {.base = base},
           .tied = false};
 }
 
 }  // namespace detail
 
-inline LanguageModelConfig llama2_7b() { return detail::llama_config(32000, 32, 4096, 11008, 32, 32, 1e-5, 10000); }
-inline LanguageModelConfig llama3_8b() { return detail::llama_config(128256, 32, 4096, 14336, 32, 8, 1e-5, 500000); }
-inline LanguageModelConfig mistral_7b() {
-  LanguageModelConfig config = detail::llama_config(32000, 32, 4096, 14336, 32, 8, 1e-5, 10000);
-  config.block.window = 4096;
+inline Llama<>::Config llama2_7b() { return detail::llama_config(32000, 32, 4096, 11008, 32, 32, 1e-5, 10000); }
+inline Llama<>::Config llama3_8b() { return detail::llama_config(128256, 32, 4096, 14336, 32, 8, 1e-5, 500000); }
+inline Mistral<>::Config mistral_7b() {
+  Mistral<>::Config config = detail::llama_config(32000, 32, 4096, 14336, 32, 8, 1e-5, 10000);
+  config.block.attention.window = 4096;
   return config;
 }
 /// 0.5 B, tied
-inline LanguageModelConfig qwen2_small() {
-  LanguageModelConfig config = detail::llama_config(151936, 24, 896, 4864, 14, 2, 1e-6, 1000000);
-  config.block.attention_bias = true;
-  config.block.output_bias = false;
+inline Qwen2<>::Config qwen2_small() {
+  Qwen2<>::Config config = detail::llama_config(151936, 24, 896, 4864, 14, 2, 1e-6, 1000000);
+  config.block.attention.bias = true;
+  config.block.attention.output_bias = false;
   config.tied = true;
   return config;
 }
 /// 0.6 B, tied
-inline LanguageModelConfig qwen3_small() {
-  LanguageModelConfig config = detail::llama_config(151936, 28, 1024, 3072, 16, 8, 1e-6, 1000000);
-  config.block.head_width = 128;
+inline Qwen3<>::Config qwen3_small() {
+  auto config = detail::llama_config<Qwen3<>::Config>(151936, 28, 1024, 3072, 16, 8, 1e-6, 1000000);
+  config.block.attention.head_width = 128;
   config.tied = true;
   return config;
 }
 /// 2 B
-inline LanguageModelConfig gemma2_2b() {
-  LanguageModelConfig config = detail::llama_config(256000, 26, 2304, 9216, 8, 4, 1e-6, 10000);
-  config.block.head_width = 256;
-  config.block.scale = 1.0 / 16;
-  config.block.cap = 50;
+inline Gemma2<>::Config gemma2_2b() {
+  auto config = detail::llama_config<Gemma2<>::Config>(256000, 26, 2304, 9216, 8, 4, 1e-6, 10000);
+  config.block.attention.head_width = 256;
+  config.block.attention.scale = 1.0 / 16;
+  config.block.attention.scores.cap = 50;
   config.logit_cap = 30;
   config.tied = config.scaled_embedding = true;
-  config.vary = [](Index layer, BlockConfig block) {
-    block.window = layer % 2 == 0 ? 4096 : 0;
-    return block;
-  };
+  config.each_layer.assign(static_cast<std::size_t>(config.layers), config.block);
+  for (std::size_t layer = 0; layer < config.each_layer.size(); layer += 2)
+    config.each_layer[layer].attention.window = 4096;
   return config;
 }
 /// 2.7 B
-inline LanguageModelConfig phi2() {
+inline Phi2<>::Config phi2() {
   return {.vocabulary = 51200,
           .layers = 32,
           .block = {.width = 2560, .hidden = 10240, .heads = 32, .dropout = 0},
-          .rotary = {.rotated = 32},
+          .position = {.rotated = 32},
           .tied = false,
           .head_bias = true};
 }
 /// 560 M
-inline LanguageModelConfig bloom_560m() {
+inline Bloom<>::Config bloom_560m() {
   return {.vocabulary = 250880,
           .layers = 24,
           .block = {.width = 1024, .hidden = 4096, .heads = 16, .dropout = 0},

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <numeric>
 #include <optional>
+#include <type_traits>
 
 #include "eigenformer/block/decoder_block.hpp"
 #include "eigenformer/block/encoder_block.hpp"
@@ -24,10 +25,14 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 /// Which of the three tables (source, target, output) are one.
 enum class Sharing { none, target_and_output, source_and_target, all };
 
+template <class EncoderBlockConfig, class DecoderBlockConfig, class EncoderPositionConfig, class DecoderPositionConfig>
 struct EncoderDecoderConfig {
   Index source_vocabulary = 0, target_vocabulary = 0;  ///< V; equal when all tables are shared
   Index encoder_layers = 6, decoder_layers = 6;        ///< L
-  BlockConfig block{};
+  EncoderBlockConfig block{};                          ///< of the encoder
+  std::optional<DecoderBlockConfig> decoder_block{};  ///< none: as `block` in all of its parts, without a window across
+  EncoderPositionConfig position{};
+  DecoderPositionConfig target_position{};
   Sharing sharing = Sharing::all;
   std::optional<bool> final_norm{};  ///< after both stacks; none: as the arrangement needs it
   Index max_positions = 1024;        ///< tokens, for learned positions
@@ -36,15 +41,77 @@ struct EncoderDecoderConfig {
   bool logit_bias = false;           ///< a bias on the logits
   double logit_scale = 1;            ///< hidden states are multiplied by this before the output projection
 
-  /// Itself; throws if a setting is invalid.
-  const EncoderDecoderConfig& checked() const {
+  /// With everything filled in; throws if a setting is invalid.
+  EncoderDecoderConfig completed() const {
     require_range("encoder_decoder", "source_vocabulary", source_vocabulary, 1);
     require_range("encoder_decoder", "target_vocabulary", target_vocabulary, 1);
     require_range("encoder_decoder", "encoder_layers", encoder_layers, 0, most_layers);
     require_range("encoder_decoder", "decoder_layers", decoder_layers, 0, most_layers);
     require_range("encoder_decoder", "max_positions", max_positions, 0);
     require_range("encoder_decoder", "logit_scale", logit_scale, smallest_real);
-    return *this;
+    EncoderDecoderConfig config = *this;
+    config.block = block.completed();
+    config.decoder_block = (decoder_block ? *decoder_block : as_decoder()).completed();
+    ensure(config.decoder_block->width == block.width, "encoder_decoder", "a decoder of width ",
+           config.decoder_block->width, " cannot see an encoder of ", block.width);
+    config.position = inherit("encoder_decoder", position, detail::shared_with_position(config.block, max_positions));
+    config.target_position =
+        inherit("encoder_decoder", target_position, detail::shared_with_position(*config.decoder_block, max_positions));
+    return config;
+  }
+
+  /// The config of a block of the decoder whose parts are as those of the encoder.
+  DecoderBlockConfig as_decoder() const {
+    DecoderBlockConfig config{
+        .width = block.width, .hidden = block.hidden, .heads = block.heads, .dropout = block.dropout};
+    if constexpr (requires {
+                    block.attention;
+                    config.self_attention;
+                    config.cross_attention;
+                  }) {
+      copy(block.attention, config.self_attention);
+      copy(block.attention, config.cross_attention);
+      if constexpr (requires { config.cross_attention.window; }) config.cross_attention.window = 0;
+    }
+    if constexpr (requires {
+                    block.feed_forward;
+                    config.feed_forward;
+                  })
+      copy(block.feed_forward, config.feed_forward);
+    if constexpr (requires {
+                    block.residual;
+                    config.residual;
+                  })
+      copy(block.residual, config.residual);
+    return config;
+  }
+
+  static void fields(auto&& f, auto&... c) {
+    f("source_vocabulary", c.source_vocabulary...);
+    f("target_vocabulary", c.target_vocabulary...);
+    f("encoder_layers", c.encoder_layers...);
+    f("decoder_layers", c.decoder_layers...);
+    f("block", c.block...);
+    f("decoder_block", c.decoder_block...);
+    f("position", c.position...);
+    f("target_position", c.target_position...);
+    f("sharing", c.sharing...);
+    f("final_norm", c.final_norm...);
+    f("max_positions", c.max_positions...);
+    f("scaled_embedding", c.scaled_embedding...);
+    f("embedding_norm", c.embedding_norm...);
+    f("logit_bias", c.logit_bias...);
+    f("logit_scale", c.logit_scale...);
+  }
+  friend bool operator==(const EncoderDecoderConfig&, const EncoderDecoderConfig&) = default;
+
+ private:
+  template <class From, class To>
+  static void copy(const From& from, To& to) {
+    if constexpr (std::is_same_v<From, To>) to = from;
+    else
+      ensure(from == From{}, "encoder_decoder",
+             "the blocks have parts of different kinds, and so decoder_block must be given");
   }
 };
 
@@ -60,9 +127,11 @@ template <class EncoderBlockType, class DecoderBlockType,
           class EncoderPosition = Sinusoidal<typename EncoderBlockType::T>, class DecoderPosition = EncoderPosition>
 struct BasicEncoderDecoder {
   using T = typename EncoderBlockType::T;
-  using Config = EncoderDecoderConfig;
+  using Config = EncoderDecoderConfig<typename EncoderBlockType::Config, typename DecoderBlockType::Config,
+                                      typename EncoderPosition::Config, typename DecoderPosition::Config>;
   using Norm = typename EncoderBlockType::Norm;
 
+  Config config;                                 // what was given, complete
   Embedding<T> embedding;                        // (V, D): source, and what shares it
   std::optional<Embedding<T>> target_embedding;  // (V, D), unless shared with the source
   EncoderPosition position;
@@ -74,12 +143,16 @@ struct BasicEncoderDecoder {
   Tensor<T, 1> logit_bias;        // (V), or none
   double dropout, logit_scale;
 
-  explicit BasicEncoderDecoder(const EncoderDecoderConfig& config)
-      : embedding({config.checked().source_vocabulary, config.block.width, config.scaled_embedding}),
-        position(position_config(config)), target_position(position_config(config)),
+  explicit BasicEncoderDecoder(const Config& given)
+      : config(given.completed()), embedding({config.source_vocabulary, config.block.width, config.scaled_embedding}),
+        position(config.position), target_position(config.target_position),
         encoder({config.encoder_layers, config.block, config.final_norm}),
-        decoder({config.decoder_layers, config.block, config.final_norm}), dropout(config.block.dropout),
+        decoder({config.decoder_layers, *config.decoder_block, config.final_norm}), dropout(config.block.dropout),
         logit_scale(config.logit_scale) {
+    check_position<EncoderPosition, EncoderBlockType>();
+    check_position<DecoderPosition, DecoderBlockType>();
+    static_assert(position_fits<NoPosition<T>, decltype(DecoderBlockType::cross_attention)>,
+                  "attention to sources knows no positions: neither RotaryHeads nor BiasedScores");
     if (config.sharing == Sharing::all || config.sharing == Sharing::source_and_target) {
       ensure(config.source_vocabulary == config.target_vocabulary, "encoder_decoder",
              "a shared table needs equal vocabularies, not ", config.source_vocabulary, " and ",
@@ -88,12 +161,13 @@ struct BasicEncoderDecoder {
       target_embedding.emplace(EmbeddingConfig{config.target_vocabulary, config.block.width, config.scaled_embedding});
     }
     if (config.embedding_norm) {
-      embedding_norm.emplace(config.block.residual().template norm<Norm>());
-      target_embedding_norm.emplace(config.block.residual().template norm<Norm>());
+      embedding_norm.emplace(config.block.end_norm());
+      target_embedding_norm.emplace(config.block.end_norm());
     }
     if (config.sharing == Sharing::none || config.sharing == Sharing::source_and_target)
       head.emplace(LinearConfig{config.block.width, config.target_vocabulary, false});
     if (config.logit_bias) logit_bias = Tensor<T, 1>(Shape{config.target_vocabulary});
+    if (encoder.norm.has_value() == decoder.norm.has_value()) config.final_norm = encoder.norm.has_value();
   }
 
   static void visit(auto&& f, auto&... m) {
@@ -197,17 +271,6 @@ struct BasicEncoderDecoder {
   }
 
  private:
-  static PositionConfig position_config(const EncoderDecoderConfig& config) {
-    check_position<EncoderPosition, EncoderBlockType>();
-    check_position<DecoderPosition, DecoderBlockType>();
-    static_assert(position_fits<NoPosition<T>, decltype(DecoderBlockType::cross_attention)>,
-                  "attention to sources knows no positions: neither RotaryHeads nor BiasedScores");
-    const AttentionConfig attention = config.block.attention().completed();
-    return {.width = config.block.width,
-            .heads = attention.heads,
-            .head_width = attention.head_width,
-            .max_positions = config.max_positions};
-  }
   ConstView<T, 3> embed(Context& ctx, const Embedding<T>& table, const auto& where, const std::optional<Norm>& norm,
                         ConstView<Id, 2> ids, const Positions& positions = {}) const {
     const auto x = where.embed(ctx, table(ctx, ids), positions);

@@ -2,7 +2,6 @@
 // its block and its position say; see model/decoders.hpp for the families.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -22,26 +21,51 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
+template <class BlockConfig, class PositionConfig>
 struct LanguageModelConfig {
   Index vocabulary = 0;        ///< V
   Index max_positions = 1024;  ///< tokens, for learned positions
   Index layers = 12;           ///< L
   BlockConfig block{};
-  RotaryConfig rotary{};                                              ///< for Rotary; width 0: the head width
-  bool tied = true;                                                   ///< the output projection is the embedding
-  bool head_bias = false;                                             ///< of an untied output projection
-  bool scaled_embedding = false;                                      ///< rows are multiplied by √D
-  bool embedding_norm = false;                                        ///< a norm right after the embedding
-  double logit_cap = 0;                                               ///< if not 0: logits are cap·tanh(logits/cap)
-  std::function<BlockConfig(Index layer, BlockConfig block)> vary{};  ///< see StackConfig
+  PositionConfig position{};
+  bool tied = true;                       ///< the output projection is the embedding
+  bool head_bias = false;                 ///< of an untied output projection
+  bool scaled_embedding = false;          ///< rows are multiplied by √D
+  bool embedding_norm = false;            ///< a norm right after the embedding
+  double logit_cap = 0;                   ///< if not 0: logits are cap·tanh(logits/cap)
+  std::vector<BlockConfig> each_layer{};  ///< layers that differ; empty: all as `block`
 
-  /// Itself; throws if a setting is invalid.
-  const LanguageModelConfig& checked() const {
+  /// With everything filled in; throws if a setting is invalid.
+  LanguageModelConfig completed() const {
+    require_range("embedding", "vocabulary", vocabulary, 1);
     require_range("language_model", "max_positions", max_positions, 0);
     require_range("language_model", "layers", layers, 0, most_layers);
     if (logit_cap != 0) require_range("language_model", "logit_cap", logit_cap, smallest_real);
-    return *this;
+    const StackConfig<BlockConfig> all = stack().completed();
+    LanguageModelConfig config = *this;
+    config.block = all.block;
+    config.each_layer = all.each_layer;
+    config.position = inherit("language_model", position, detail::shared_with_position(all.block, max_positions));
+    if constexpr (requires { config.position.max_positions; }) config.max_positions = config.position.max_positions;
+    if (tied) config.head_bias = false;
+    return config;
   }
+  StackConfig<BlockConfig> stack() const { return {.layers = layers, .block = block, .each_layer = each_layer}; }
+
+  static void fields(auto&& f, auto&... c) {
+    f("vocabulary", c.vocabulary...);
+    f("max_positions", c.max_positions...);
+    f("layers", c.layers...);
+    f("block", c.block...);
+    f("position", c.position...);
+    f("tied", c.tied...);
+    f("head_bias", c.head_bias...);
+    f("scaled_embedding", c.scaled_embedding...);
+    f("embedding_norm", c.embedding_norm...);
+    f("logit_cap", c.logit_cap...);
+    f("each_layer", c.each_layer...);
+  }
+  friend bool operator==(const LanguageModelConfig&, const LanguageModelConfig&) = default;
 };
 
 /// A batch of token ids; those of one sequence beyond its length are padding.
@@ -55,11 +79,12 @@ struct LanguageModelCall {
 
 template <class BlockType, class PositionType = NoPosition<typename BlockType::T>>
 struct LanguageModel {
-  using Config = LanguageModelConfig;
   using Block = BlockType;
   using Position = PositionType;
+  using Config = LanguageModelConfig<typename Block::Config, typename Position::Config>;
   using T = typename Block::T;
 
+  Config config;           // what was given, complete
   Embedding<T> embedding;  // (V, D)
   Position position;
   std::optional<typename Block::Norm> embedding_norm;  // (D)
@@ -67,11 +92,11 @@ struct LanguageModel {
   std::optional<Linear<T>> head;  // (V, D), unless tied
   double dropout, logit_cap;
 
-  explicit LanguageModel(const LanguageModelConfig& config)
-      : embedding({config.checked().vocabulary, config.block.width, config.scaled_embedding}),
-        position(make_position(config)), decoder({config.layers, config.block, {}, config.vary}),
-        dropout(config.block.dropout), logit_cap(config.logit_cap) {
-    if (config.embedding_norm) embedding_norm.emplace(config.block.residual().template norm<typename Block::Norm>());
+  explicit LanguageModel(const Config& given)
+      : config(given.completed()), embedding({config.vocabulary, config.block.width, config.scaled_embedding}),
+        position(config.position), decoder(config.stack()), dropout(config.block.dropout), logit_cap(config.logit_cap) {
+    check_position<Position, Block>();
+    if (config.embedding_norm) embedding_norm.emplace(config.block.end_norm());
     if (!config.tied) head.emplace(LinearConfig{config.block.width, config.vocabulary, config.head_bias});
   }
 
@@ -139,20 +164,6 @@ struct LanguageModel {
     auto x = position.embed(ctx, embedding(ctx, ids), positions);
     if (embedding_norm) x = (*embedding_norm)(ctx, x);
     return decoder(ctx, op::dropout(ctx, x, dropout), attention);
-  }
-  static Position make_position(const LanguageModelConfig& config) {
-    check_position<Position, Block>();
-    const AttentionConfig attention = config.block.attention().completed();
-    if constexpr (std::is_constructible_v<Position, RotaryConfig>) {
-      RotaryConfig rotary = config.rotary;
-      if (rotary.width == 0) rotary.width = attention.head_width;
-      return Position(rotary);
-    } else {
-      return Position(PositionConfig{.width = config.block.width,
-                                     .heads = attention.heads,
-                                     .head_width = attention.head_width,
-                                     .max_positions = config.max_positions});
-    }
   }
 };
 

@@ -10,10 +10,19 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
+struct SinusoidalHalvesConfig {
+  double base = 10000;
+
+  static void fields(auto&& f, auto&... c) { f("base", c.base...); }
+  friend bool operator==(const SinusoidalHalvesConfig&, const SinusoidalHalvesConfig&) = default;
+};
+
 /// All sines, then all cosines, of the paper's frequencies.
 template <Real T = float>
 struct SinusoidalHalves : Sinusoidal<T> {
-  explicit SinusoidalHalves(const PositionConfig& config) : Sinusoidal<T>(config) { this->layout.halves = true; }
+  using Config = SinusoidalHalvesConfig;
+
+  explicit SinusoidalHalves(const Config& config) : Sinusoidal<T>({.base = config.base, .halves = true}) {}
 };
 
 /// Its config has a logit_bias.
@@ -23,7 +32,7 @@ using Marian =
                         DecoderBlock<PostNorm<T>, Attention<T>, Attention<T>, Mlp<T, Silu>>, SinusoidalHalves<T>>;
 
 /// OPUS-MT: 6 + 6 layers, D 512, F 2048, 8 heads
-inline EncoderDecoderConfig marian_base(Index vocabulary) {
+inline Marian<>::Config marian_base(Index vocabulary) {
   return {.source_vocabulary = vocabulary,
           .target_vocabulary = vocabulary,
           .block = {.width = 512, .hidden = 2048, .heads = 8, .dropout = 0.1},

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -16,29 +15,56 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
+template <class BlockConfig>
 struct StackConfig {
   Index layers = 6;  ///< L
   BlockConfig block{};
-  std::optional<bool> final_norm{};  ///< none: as the arrangement needs it (Pre-LN does)
-  std::function<BlockConfig(Index layer, BlockConfig block)> vary{};  ///< changes the block of a layer, 0 to L − 1
+  std::optional<bool> final_norm{};       ///< none: as the arrangement needs it (Pre-LN does)
+  std::vector<BlockConfig> each_layer{};  ///< layers that differ; empty: all as `block`
+
+  /// With everything filled in; throws if a setting is invalid.
+  StackConfig completed() const {
+    require_range("stack", "layers", layers, 0, most_layers);
+    ensure(each_layer.empty() || static_cast<Index>(each_layer.size()) == layers, "stack", "there are ",
+           each_layer.size(), " configs for each of ", layers, " layers");
+    StackConfig config = *this;
+    config.block = block.completed();
+    for (BlockConfig& each : config.each_layer) {
+      each = each.completed();
+      ensure(each.width == block.width, "stack", "a layer of width ", each.width, " among those of ", block.width);
+    }
+    return config;
+  }
+  const BlockConfig& layer(Index i) const {
+    return each_layer.empty() ? block : each_layer[static_cast<std::size_t>(i)];
+  }
+
+  static void fields(auto&& f, auto&... c) {
+    f("layers", c.layers...);
+    f("block", c.block...);
+    f("final_norm", c.final_norm...);
+    f("each_layer", c.each_layer...);
+  }
+  friend bool operator==(const StackConfig&, const StackConfig&) = default;
 };
 
 /// x (B, N, D) through L blocks; further arguments go to every block.
 template <class BlockType>
 struct Stack {
   using Block = BlockType;
+  using Config = StackConfig<typename Block::Config>;
   using Norm = typename Block::Norm;
   using T = typename Block::T;
 
   std::vector<Block> blocks;
   std::optional<Norm> norm;  // (D)
 
-  explicit Stack(const StackConfig& config) {
-    require_range("stack", "layers", config.layers, 0, most_layers);
+  explicit Stack(const Config& given) {
+    const Config config = given.completed();
     detail::with_memory("stack", config.layers, "layers",
                         [&] { blocks.reserve(static_cast<std::size_t>(config.layers)); });
     for (Index i = 0; i < config.layers; ++i) {
-      blocks.emplace_back(config.vary ? config.vary(i, config.block) : config.block);
+      blocks.emplace_back(config.layer(i));
       if (i == 0) {
         Index bytes = 0;
         walk(
@@ -50,8 +76,7 @@ struct Stack {
         require_memory("stack", config.layers - 1, bytes);
       }
     }
-    if (config.final_norm.value_or(Block::needs_final_norm))
-      norm.emplace(config.block.residual().template norm<Norm>());
+    if (config.final_norm.value_or(Block::needs_final_norm)) norm.emplace(config.block.end_norm());
   }
 
   static void visit(auto&& f, auto&... m) {

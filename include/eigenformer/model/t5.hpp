@@ -18,21 +18,20 @@ using T5With = BasicEncoderDecoder<
     DecoderBlock<PreNorm<T, RmsNorm<T>>, Attention<T, PlainHeads<T>, BiasedScores<T>>, Attention<T>, FeedForward>,
     Relative<T, true>, Relative<T, false>>;
 
-inline EncoderDecoderConfig t5_config(Index layers, Index width, Index hidden, Index heads, bool tied) {
-  EncoderDecoderConfig config{.source_vocabulary = 32128,
-                              .target_vocabulary = 32128,
-                              .encoder_layers = layers,
-                              .decoder_layers = layers,
-                              .block = {.width = width,
-                                        .hidden = hidden,
-                                        .heads = heads,
-                                        .head_width = 64,
-                                        .dropout = 0.1,
-                                        .attention_bias = false,
-                                        .feed_forward_bias = false,
-                                        .norm_epsilon = 1e-6,
-                                        .scale = 1.0},
-                              .scaled_embedding = false};
+template <class Config>
+Config t5_config(Index layers, Index width, Index hidden, Index heads, bool tied) {
+  Config config{.source_vocabulary = 32128,
+                .target_vocabulary = 32128,
+                .encoder_layers = layers,
+                .decoder_layers = layers,
+                .block = {.width = width,
+                          .hidden = hidden,
+                          .heads = heads,
+                          .dropout = 0.1,
+                          .attention = {.head_width = 64, .bias = false, .scale = 1.0},
+                          .feed_forward = {.bias = false},
+                          .residual = {.norm = {.epsilon = 1e-6}}},
+                .scaled_embedding = false};
   if (tied) config.logit_scale = 1 / std::sqrt(static_cast<double>(width));
   return config;
 }
@@ -47,11 +46,11 @@ using T5 = detail::T5With<T, Mlp<T, Relu>>;
 template <Real T = float>
 using T5v11 = detail::T5With<T, GatedMlp<T, GeluTanh>>;
 
-inline EncoderDecoderConfig t5_small() { return detail::t5_config(6, 512, 2048, 8, true); }
-inline EncoderDecoderConfig t5_base() { return detail::t5_config(12, 768, 3072, 12, true); }
+inline T5<>::Config t5_small() { return detail::t5_config<T5<>::Config>(6, 512, 2048, 8, true); }
+inline T5<>::Config t5_base() { return detail::t5_config<T5<>::Config>(12, 768, 3072, 12, true); }
 /// The source and target tables of version 1.1 are one, its output projection is not.
-inline EncoderDecoderConfig t5v11_base() {
-  EncoderDecoderConfig config = detail::t5_config(12, 768, 2048, 12, false);
+inline T5v11<>::Config t5v11_base() {
+  auto config = detail::t5_config<T5v11<>::Config>(12, 768, 2048, 12, false);
   config.sharing = Sharing::source_and_target;
   return config;
 }
@@ -62,7 +61,7 @@ using Bart = BasicEncoderDecoder<EncoderBlock<PostNorm<T, LayerNorm<T>>, Attenti
                                  DecoderBlock<PostNorm<T, LayerNorm<T>>, Attention<T>, Attention<T>, Mlp<T, Gelu>>,
                                  Learned<T, 2>>;
 
-inline EncoderDecoderConfig bart_base() {
+inline Bart<>::Config bart_base() {
   return {.source_vocabulary = 50265,
           .target_vocabulary = 50265,
           .block = {.width = 768, .hidden = 3072, .heads = 12, .dropout = 0.1},

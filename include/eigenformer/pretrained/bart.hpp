@@ -47,6 +47,7 @@ template <bool IsMarian>
 struct BartFamily {
   template <Real T>
   using Model = std::conditional_t<IsMarian, Marian<T>, Bart<T>>;
+  using Config = typename std::conditional_t<IsMarian, Marian<>, Bart<>>::Config;
   static constexpr std::string_view types[] = {IsMarian ? "marian" : "bart"};
   static bool claims(ConfigFile&) { return true; }
   static constexpr Naming naming{
@@ -55,7 +56,7 @@ struct BartFamily {
       .skipped = IsMarian ? std::span<const std::string_view>(marian_skipped) : std::span<const std::string_view>(),
       .zero = IsMarian ? std::span<const std::string_view>() : std::span<const std::string_view>(bart_zero)};
 
-  static Described<EncoderDecoderConfig> read(ConfigFile& file, const TensorList& tensors) {
+  static Described<Config> read(ConfigFile& file, const TensorList& tensors) {
     read_common(file, true);
     file.only("activation_function", IsMarian ? std::initializer_list<nlohmann::json>{"swish", "silu"}
                                               : std::initializer_list<nlohmann::json>{"gelu"});
@@ -95,24 +96,23 @@ struct BartFamily {
     nlohmann::json json = write_common<T>(types[0], IsMarian ? "MarianMTModel" : "BartForConditionalGeneration", facts);
     ensure(!model.encoder.blocks.empty() && !model.decoder.blocks.empty(), "pretrained",
            "a model without layers cannot be saved in this format");
-    const auto& first = model.encoder.blocks[0];
-    const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
+    const auto& config = model.config;
     Index max_positions = facts.max_positions;
-    if constexpr (requires { model.position.max_positions(); }) max_positions = model.position.max_positions();
+    if constexpr (requires { config.position.max_positions; }) max_positions = config.position.max_positions;
     ensure(max_positions > 0, "pretrained", "facts.max_positions must say for how many tokens the model is made");
     json.update({{"is_encoder_decoder", true},
-                 {"vocab_size", model.embedding.weight.extent(0)},
+                 {"vocab_size", config.source_vocabulary},
                  {"max_position_embeddings", max_positions},
-                 {"d_model", block.width},
-                 {"encoder_layers", model.encoder.blocks.size()},
-                 {"decoder_layers", model.decoder.blocks.size()},
-                 {"encoder_ffn_dim", block.hidden},
-                 {"decoder_ffn_dim", block.hidden},
-                 {"encoder_attention_heads", block.heads},
-                 {"decoder_attention_heads", block.heads},
+                 {"d_model", config.block.width},
+                 {"encoder_layers", config.encoder_layers},
+                 {"decoder_layers", config.decoder_layers},
+                 {"encoder_ffn_dim", config.block.hidden},
+                 {"decoder_ffn_dim", config.decoder_block->hidden},
+                 {"encoder_attention_heads", config.block.heads},
+                 {"decoder_attention_heads", config.decoder_block->heads},
                  {"activation_function", IsMarian ? "swish" : "gelu"},
-                 {"dropout", model.dropout},
-                 {"scale_embedding", model.embedding.scale != 1},
+                 {"dropout", config.block.dropout},
+                 {"scale_embedding", config.scaled_embedding},
                  {"tie_word_embeddings", true}});
     return json;
   }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string_view>
+#include <type_traits>
 
 #include "eigenformer/model/bert.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
@@ -30,7 +31,8 @@ inline constexpr std::string_view bert_skipped[] = {"*embeddings.position_ids", 
 template <Index Offset>
 struct BertFamily {
   template <Real T>
-  using Model = BasicBert<T, Offset>;
+  using Model = std::conditional_t<Offset == 0, Bert<T>, Roberta<T>>;
+  using Config = typename std::conditional_t<Offset == 0, Bert<>, Roberta<>>::Config;
   static constexpr auto types = [] {
     if constexpr (Offset == 0) return std::array<std::string_view, 1>{"bert"};
     else return std::array<std::string_view, 2>{"roberta", "xlm-roberta"};
@@ -42,7 +44,7 @@ struct BertFamily {
                                  .skipped = bert_skipped,
                                  .old_norms = true};
 
-  static Described<BertConfig> read(ConfigFile& file, const TensorList& tensors) {
+  static Described<Config> read(ConfigFile& file, const TensorList& tensors) {
     read_common(file, false, /*causal=*/false);
     file.only("hidden_act", {"gelu"});
     file.only("position_embedding_type", {"absolute"});
@@ -65,7 +67,7 @@ struct BertFamily {
                        .hidden = tensors.size(file, "intermediate_size"),
                        .heads = tensors.size(file, "num_attention_heads"),
                        .dropout = file.probability("hidden_dropout_prob", 0.1),
-                       .norm_epsilon = file.positive("layer_norm_eps", 1e-12)},
+                       .residual = {.norm = {.epsilon = file.positive("layer_norm_eps", 1e-12)}}},
              .pooler = tensors.any("*pooler.dense.weight") || tensors.any("*pooler.dense.bias")},
             facts};
   }
@@ -79,19 +81,19 @@ struct BertFamily {
       json["pad_token_id"] = Offset - 1;
     }
     ensure(!model.encoder.blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
-    const auto& first = model.encoder.blocks[0];
-    const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
-    json.update({{"vocab_size", model.embedding.weight.extent(0)},
-                 {"max_position_embeddings", model.position.weight.extent(0)},
-                 {"type_vocab_size", model.type_embedding.weight.extent(0)},
-                 {"num_hidden_layers", model.encoder.blocks.size()},
+    const auto& config = model.config;
+    const auto block = config.stack().layer(0);
+    json.update({{"vocab_size", config.vocabulary},
+                 {"max_position_embeddings", config.max_positions + Offset},
+                 {"type_vocab_size", config.types},
+                 {"num_hidden_layers", config.layers},
                  {"hidden_size", block.width},
                  {"intermediate_size", block.hidden},
                  {"num_attention_heads", block.heads},
                  {"hidden_act", "gelu"},
                  {"position_embedding_type", "absolute"},
-                 {"layer_norm_eps", *block.norm_epsilon}});
-    for (const char* key : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) json[key] = model.dropout;
+                 {"layer_norm_eps", block.residual.norm.epsilon}});
+    for (const char* key : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) json[key] = config.block.dropout;
     return json;
   }
 };

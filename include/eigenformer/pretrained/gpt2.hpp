@@ -46,7 +46,7 @@ struct Gpt2Family {
   static bool claims(ConfigFile& file) { return !file.has("block_size"); }
   static constexpr Naming naming{.prefix = "transformer.", .rows = gpt2_rows, .skipped = gpt2_skipped};
 
-  static Described<LanguageModelConfig> read(ConfigFile& file, const TensorList& tensors) {
+  static Described<Gpt2<>::Config> read(ConfigFile& file, const TensorList& tensors) {
     read_common(file, false);
     const Index width = tensors.size(file, "n_embd"), max_positions = tensors.size(file, "n_positions");
     file.only("activation_function", {"gelu_new", "gelu_pytorch_tanh"});
@@ -62,7 +62,7 @@ struct Gpt2Family {
                        .hidden = tensors.size(file, "n_inner", 4 * width),
                        .heads = tensors.size(file, "n_head"),
                        .dropout = file.probability("resid_pdrop", 0.1),
-                       .norm_epsilon = file.positive("layer_norm_epsilon", 1e-5)},
+                       .residual = {.norm = {.epsilon = file.positive("layer_norm_epsilon", 1e-5)}}},
              .tied = file.flag("tie_word_embeddings", true)},
             read_facts(file, max_positions)};
   }
@@ -71,18 +71,18 @@ struct Gpt2Family {
   static nlohmann::json write(const Gpt2<T>& model, const PretrainedFacts& facts) {
     nlohmann::json json = write_common<T>(types[0], "GPT2LMHeadModel", facts);
     ensure(!model.decoder.blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
-    const auto& first = model.decoder.blocks[0];
-    const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
-    json.update({{"vocab_size", model.embedding.weight.extent(0)},
-                 {"n_positions", model.position.max_positions()},
+    const auto& config = model.config;
+    const auto block = config.stack().layer(0);
+    json.update({{"vocab_size", config.vocabulary},
+                 {"n_positions", config.max_positions},
                  {"n_embd", block.width},
                  {"n_inner", block.hidden},
-                 {"n_layer", model.decoder.blocks.size()},
+                 {"n_layer", config.layers},
                  {"n_head", block.heads},
                  {"activation_function", "gelu_new"},
-                 {"layer_norm_epsilon", *block.norm_epsilon},
-                 {"tie_word_embeddings", !model.head.has_value()}});
-    for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) json[key] = model.dropout;
+                 {"layer_norm_epsilon", block.residual.norm.epsilon},
+                 {"tie_word_embeddings", config.tied}});
+    for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) json[key] = config.block.dropout;
     return json;
   }
 };
@@ -95,7 +95,7 @@ struct MinGptFamily {
   static bool claims(ConfigFile& file) { return file.has("block_size"); }
   static constexpr Naming naming{.prefix = "transformer.", .rows = min_gpt_rows, .skipped = gpt2_skipped};
 
-  static Described<LanguageModelConfig> read(ConfigFile& file, const TensorList& tensors) {
+  static Described<Gpt2<>::Config> read(ConfigFile& file, const TensorList& tensors) {
     file.ignore_all(std::array{"model_type", "embd_pdrop", "attn_pdrop"});
     const Index width = tensors.size(file, "n_embd"), max_positions = tensors.size(file, "block_size");
     return {{.vocabulary = tensors.size(file, "vocab_size"),

@@ -196,7 +196,7 @@ void save_or_check(const std::filesystem::path& folder, const Model& model, cons
     const auto shape = shape_of<Family>(described.config, config.name());
     const auto shapes = slots_of(shape);
     match(shapes, Family::naming, parts.list(), weights.string(), false);
-    ensure(shapes.size() == all_slots.size() && numbers_of(shape) == numbers_of(model), "pretrained",
+    ensure(shapes.size() == all_slots.size() && comparable(shape.config) == comparable(model.config), "pretrained",
            description.string(), ": this model has parts or numbers that the format cannot say");
     SavedFolder saved(folder, options, model.embedding.weight.extent(0));
     if (!save) return;

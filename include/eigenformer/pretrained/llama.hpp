@@ -178,6 +178,7 @@ template <bool QwenThree>
 struct LlamaFamily {
   template <Real T>
   using Model = std::conditional_t<QwenThree, Qwen3<T>, Llama<T>>;
+  using Config = typename std::conditional_t<QwenThree, Qwen3<>, Llama<>>::Config;
   static constexpr auto types = [] {
     if constexpr (QwenThree) return std::array<std::string_view, 1>{"qwen3"};
     else return std::array<std::string_view, 3>{"llama", "mistral", "qwen2"};
@@ -185,7 +186,7 @@ struct LlamaFamily {
   static bool claims(ConfigFile&) { return true; }
   static constexpr Naming naming{.prefix = "model.", .rows = llama_rows, .skipped = llama_skipped};
 
-  static Described<LanguageModelConfig> read(ConfigFile& file, const TensorList& tensors) {
+  static Described<Config> read(ConfigFile& file, const TensorList& tensors) {
     read_common(file, false);
     const std::string type = file.text("model_type");
     const bool qwen2 = type == "qwen2", mistral = type == "mistral";
@@ -193,88 +194,95 @@ struct LlamaFamily {
     const Index layers = tensors.layers(file, "num_hidden_layers"), heads = tensors.size(file, "num_attention_heads");
     const Index max_positions = file.integer("max_position_embeddings", 1, most_tokens);
     file.only("hidden_act", {"silu", "swish"});
-    BlockConfig block{.width = tensors.size(file, "hidden_size"),
-                      .hidden = tensors.size(file, "intermediate_size"),
-                      .heads = heads,
-                      .dropout = 0,
-                      .kv_heads = tensors.size(file, "num_key_value_heads", heads),
-                      .attention_bias = qwen2,
-                      .norm_epsilon = file.positive("rms_norm_eps", 1e-6)};
-    if (QwenThree) block.head_width = tensors.size(file, "head_dim", 128);
-    else if (file.has("head_dim")) block.head_width = tensors.size(file, "head_dim");
+    Config config{.max_positions = max_positions,
+                  .layers = layers,
+                  .block = {.width = tensors.size(file, "hidden_size"),
+                            .hidden = tensors.size(file, "intermediate_size"),
+                            .heads = heads,
+                            .dropout = 0}};
+    auto& attention = config.block.attention;
+    attention.kv_heads = tensors.size(file, "num_key_value_heads", heads);
+    attention.bias = qwen2;
+    config.block.residual.norm.epsilon = file.positive("rms_norm_eps", 1e-6);
+    if constexpr (QwenThree) {
+      attention.head_width = tensors.size(file, "head_dim", 128);
+      attention.per_head.norm.epsilon = config.block.residual.norm.epsilon;
+    } else if (file.has("head_dim")) {
+      attention.head_width = tensors.size(file, "head_dim");
+    }
     file.ignore("head_dim");
-    if (QwenThree || type == "llama") block.attention_bias = file.flag("attention_bias", false);
-    if (qwen2) block.output_bias = false;
-    block.feed_forward_bias = type == "llama" && file.flag("mlp_bias", false);
-    LanguageModelConfig config{.vocabulary = tensors.size(file, "vocab_size"),
-                               .max_positions = max_positions,
-                               .layers = layers,
-                               .block = block,
-                               .rotary = read_rope(file, max_positions),
-                               .tied = file.flag("tie_word_embeddings", false)};
+    if (QwenThree || type == "llama") attention.bias = file.flag("attention_bias", false);
+    if (qwen2) attention.output_bias = false;
+    config.block.feed_forward.bias = type == "llama" && file.flag("mlp_bias", false);
+    config.vocabulary = tensors.size(file, "vocab_size");
+    config.position = read_rope(file, max_positions);
+    config.tied = file.flag("tie_word_embeddings", false);
     if (mistral)
-      config.block.window = file.mentions("sliding_window") ? file.integer("sliding_window", 1, most_tokens, 0)
-                                                            : 4096;  // as transformers does
-    if (qwen2 || QwenThree) config.vary = windows(file, layers);
+      attention.window = file.mentions("sliding_window") ? file.integer("sliding_window", 1, most_tokens, 0)
+                                                         : 4096;  // as transformers does
+    if (qwen2 || QwenThree) set_windows(config, file);
     return {config, read_facts(file, max_positions)};
   }
 
   template <Real T>
   static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
-    const auto& blocks = model.decoder.blocks;
-    ensure(!blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
+    const auto& config = model.config;
+    ensure(config.layers > 0, "pretrained", "a model without layers cannot be saved in this format");
     ensure(facts.max_positions > 0, "pretrained", "facts.max_positions must say for how many tokens the model is made");
-    const BlockConfig block =
-        block_of(blocks[0].attention, blocks[0].attention_residual.norm, blocks[0].feed_forward.up);
-    const bool windows =
-        std::any_of(blocks.begin(), blocks.end(), [](const auto& b) { return b.attention.window > 0; });
-    const bool qwen2 = block.attention_bias && !*block.output_bias, mistral = windows && !qwen2;
+    const auto stack = config.stack();
+    const auto& block = stack.layer(0);
+    const auto& attention = block.attention;
+    std::vector<Index> windows;
+    for (Index i = 0; i < config.layers; ++i) windows.push_back(stack.layer(i).attention.window);
+    const bool windowed = std::any_of(windows.begin(), windows.end(), [](Index window) { return window > 0; });
+    const bool qwen2 = attention.bias && !*attention.output_bias, mistral = windowed && !qwen2;
     nlohmann::json json = QwenThree ? write_common<T>("qwen3", "Qwen3ForCausalLM", facts)
                           : qwen2   ? write_common<T>("qwen2", "Qwen2ForCausalLM", facts)
                           : mistral ? write_common<T>("mistral", "MistralForCausalLM", facts)
                                     : write_common<T>("llama", "LlamaForCausalLM", facts);
-    json.update({{"vocab_size", model.embedding.weight.extent(0)},
+    json.update({{"vocab_size", config.vocabulary},
                  {"hidden_size", block.width},
                  {"intermediate_size", block.hidden},
-                 {"num_hidden_layers", blocks.size()},
+                 {"num_hidden_layers", config.layers},
                  {"num_attention_heads", block.heads},
-                 {"num_key_value_heads", block.kv_heads},
+                 {"num_key_value_heads", attention.kv_heads},
                  {"hidden_act", "silu"},
-                 {"rms_norm_eps", *block.norm_epsilon},
+                 {"rms_norm_eps", block.residual.norm.epsilon},
                  {"max_position_embeddings", facts.max_positions},
-                 {"tie_word_embeddings", !model.head.has_value()}});
-    if (QwenThree || block.head_width * block.heads != block.width) json["head_dim"] = block.head_width;
-    if (QwenThree || (!qwen2 && !mistral)) json["attention_bias"] = block.attention_bias;
-    if (!QwenThree && !qwen2 && !mistral) json["mlp_bias"] = *block.feed_forward_bias;
-    if (mistral && !QwenThree) json["sliding_window"] = block.window;
+                 {"tie_word_embeddings", config.tied}});
+    if (QwenThree || attention.head_width * block.heads != block.width) json["head_dim"] = attention.head_width;
+    if (QwenThree || (!qwen2 && !mistral)) json["attention_bias"] = attention.bias;
+    if (!QwenThree && !qwen2 && !mistral) json["mlp_bias"] = block.feed_forward.bias;
+    if (mistral && !QwenThree) json["sliding_window"] = attention.window;
     if (qwen2 || QwenThree) {
-      json["use_sliding_window"] = windows;
+      json["use_sliding_window"] = windowed;
       json["layer_types"] = nlohmann::json::array();
-      for (const auto& each : blocks) {
-        json["layer_types"].push_back(each.attention.window > 0 ? "sliding_attention" : "full_attention");
-        if (each.attention.window > 0) json["sliding_window"] = each.attention.window;
+      for (const Index window : windows) {
+        json["layer_types"].push_back(window > 0 ? "sliding_attention" : "full_attention");
+        if (window > 0) json["sliding_window"] = window;
       }
     }
-    write_rope(json, model.position.config, facts.max_positions);
+    write_rope(json, config.position, facts.max_positions);
     return json;
   }
 
   /// For rows of q and k: which of ours is the i-th of theirs.
   template <Real T>
   static std::function<Index(Index)> permute(const Model<T>& model, const std::string& path) {
-    if (model.position.config.layout == RotaryLayout::halves) return nullptr;
+    if (model.config.position.layout == RotaryLayout::halves) return nullptr;
     ensure(!QwenThree, "pretrained", "interleaved rotary positions cannot be saved in this format");
     if (path.find(".attention.query.") == std::string::npos && path.find(".attention.key.") == std::string::npos)
       return nullptr;
-    return [width = model.position.config.width](Index row) {
+    return [width = model.config.position.head_width](Index row) {
       const Index within = row % width, half = width / 2;
       return row - within + (within < half ? 2 * within : 2 * (within - half) + 1);
     };
   }
 
  private:
-  /// Which layers have a window: those that layer_types names, or all from max_window_layers on.
-  static std::function<BlockConfig(Index, BlockConfig)> windows(ConfigFile& file, Index layers) {
+  /// To the layers that have one: those that layer_types names, or all from max_window_layers on.
+  static void set_windows(auto& config, ConfigFile& file) {
+    const Index layers = config.layers;
     const bool used = file.flag("use_sliding_window", false);
     const Index window = file.integer("sliding_window", 1, most_tokens, 4096),
                 from = file.integer("max_window_layers", 0, most_tokens, 28);
@@ -295,11 +303,10 @@ struct LlamaFamily {
     } else {
       for (Index i = 0; i < layers; ++i) which.push_back(used && i >= from);
     }
-    if (std::none_of(which.begin(), which.end(), [](bool windowed) { return windowed; })) return {};
-    return [which = std::move(which), window](Index layer, BlockConfig block) {
-      if (which[static_cast<std::size_t>(layer)]) block.window = window;
-      return block;
-    };
+    if (std::none_of(which.begin(), which.end(), [](bool windowed) { return windowed; })) return;
+    config.each_layer.assign(which.size(), config.block);
+    for (std::size_t i = 0; i < which.size(); ++i)
+      if (which[i]) config.each_layer[i].attention.window = window;
   }
 };
 

@@ -108,10 +108,9 @@ Pretrained<Llama<T>> load_llama2c(std::istream& stream, const std::string& name 
                             .hidden = hidden,
                             .heads = heads,
                             .dropout = 0,
-                            .kv_heads = kv_heads,
-                            .attention_bias = false,
-                            .norm_epsilon = 1e-5},
-                  .rotary = {.layout = RotaryLayout::interleaved},
+                            .attention = {.kv_heads = kv_heads, .bias = false},
+                            .residual = {.norm = {.epsilon = 1e-5}}},
+                  .position = {.layout = RotaryLayout::interleaved},
                   .tied = tied});
   const auto read = [&](auto& tensor) { file.read(View<T, 1>(tensor.data(), Shape{tensor.size()})); };
   const auto every = [&](auto&& tensor_of) {

@@ -1,5 +1,4 @@
-// What every family of checkpoints has in common: what is loaded, options, keys that change nothing, and numbers of
-// models.
+// What every family of checkpoints has in common: what is loaded, options, and keys that change nothing.
 #pragma once
 
 #include <charconv>
@@ -11,12 +10,10 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <variant>
+#include <type_traits>
 #include <vector>
 
-#include "eigenformer/block/residual.hpp"
-#include "eigenformer/layer/position/rotary.hpp"
-#include "eigenformer/layer/position/sinusoidal.hpp"
+#include "eigenformer/core/config.hpp"
 #include "eigenformer/pretrained/checkpoint_files.hpp"
 #include "eigenformer/pretrained/name_table.hpp"
 
@@ -164,87 +161,36 @@ inline nlohmann::json tokens_of(const nlohmann::json& config) {
   return tokens;
 }
 
-/// The sizes of a block, as its weights show them.
-BlockConfig block_of(const auto& attention, const auto& norm, const auto& up) {
-  BlockConfig config{.width = attention.query.weight.extent(1),
-                     .hidden = up.weight.extent(0),
-                     .heads = attention.query.weight.extent(0) / attention.head_width,
-                     .head_width = attention.head_width,
-                     .dropout = attention.dropout,
-                     .kv_heads = attention.key.weight.extent(0) / attention.head_width,
-                     .attention_bias = attention.query.bias.data() != nullptr,
-                     .output_bias = attention.output.bias.data() != nullptr,
-                     .feed_forward_bias = up.bias.data() != nullptr,
-                     .norm_epsilon = norm.epsilon,
-                     .scale = attention.scale};
-  if constexpr (requires { attention.window; }) config.window = attention.window;
+template <HasFields Config>
+void clear_dropout(Config& config) {
+  Config::fields(
+      [](std::string_view name, auto& value) {
+        using Value = std::remove_reference_t<decltype(value)>;
+        if constexpr (HasFields<Value>) clear_dropout(value);
+        else if constexpr (requires { value.emplace_back(); }) {
+          if constexpr (HasFields<typename Value::value_type>)
+            for (auto& each : value) clear_dropout(each);
+        } else if constexpr (requires { clear_dropout(*value); }) {
+          if (value) clear_dropout(*value);
+        } else if constexpr (std::is_same_v<Value, double> || std::is_same_v<Value, std::optional<double>>) {
+          if (name == "dropout") value = {};
+        }
+      },
+      config);
+}
+
+/// What a model's outputs depend on besides its weights, to compare what was saved with what will be loaded: neither on
+/// dropout nor on how it was said that layers differ or are the same.
+template <class Config>
+Config comparable(Config config) {
+  if constexpr (requires { config.each_layer; }) {
+    if (config.each_layer.empty()) config.each_layer.assign(static_cast<std::size_t>(config.layers), config.block);
+    if (!config.each_layer.empty()) config.block.attention = config.each_layer.front().attention;
+  }
+  if constexpr (requires { config.position.scaling; }) config.position.layout = {};  // rows are saved in either order
+  config.max_positions = 0;  // what depends on it, the position says
+  clear_dropout(config);
   return config;
-}
-
-// Everything besides weights and dropout that a model's outputs depend on, to compare what was saved with what will be
-// loaded.
-
-void add_numbers_of(std::vector<double>& to, const auto& part);
-
-void add_numbers(std::vector<double>& to, const auto& part) {
-  if constexpr (requires { part.has_value(); }) {
-    if (part) add_numbers(to, *part);
-  } else {
-    add_numbers_of(to, part);
-  }
-}
-
-void add_numbers_of(std::vector<double>& to, const auto& part) {
-  const auto add = [&](const auto& value) { to.push_back(static_cast<double>(value)); };
-  if constexpr (requires { part.frequencies; }) {
-    for (const Index tokens : {Index{0}, Index{1} << 30}) {  // scalings that look at the length do so in between
-      const RotaryFrequencies frequencies(part.config, tokens);
-      to.insert(to.end(), frequencies.values.begin(), frequencies.values.end());
-      add(frequencies.attention_factor);
-    }
-    if (const auto* by = std::get_if<DynamicNtkScaling>(&part.config.scaling)) add(by->original), add(by->factor);
-    if (const auto* by = std::get_if<LongScaling>(&part.config.scaling)) add(by->original);
-  }
-  if constexpr (requires { part.layout.inclusive; })
-    add(part.base), add(part.layout.halves), add(part.layout.inclusive);
-  if constexpr (requires { part.buckets.furthest; }) add(part.buckets.count), add(part.buckets.furthest);
-  if constexpr (requires { part.head_width; }) add(part.head_width);
-  if constexpr (requires { part.scale; }) add(part.scale);
-  if constexpr (requires { part.window; }) add(part.window);
-  if constexpr (requires { part.epsilon; }) add(part.epsilon);
-  if constexpr (requires { part.norm.epsilon; }) add(part.norm.epsilon);
-  if constexpr (requires { part.heads.query_norm; })
-    add_numbers(to, part.heads.query_norm), add_numbers(to, part.heads.key_norm);
-  if constexpr (requires { part.blocks; }) {
-    for (const auto& block : part.blocks) {
-      if constexpr (requires { block.cross_attention; }) {
-        add_numbers(to, block.self_attention), add_numbers(to, block.cross_attention);
-        add_numbers(to, block.self_attention_residual), add_numbers(to, block.cross_attention_residual);
-      } else {
-        add_numbers(to, block.attention), add_numbers(to, block.attention_residual);
-      }
-      add_numbers(to, block.feed_forward_residual);
-    }
-    add_numbers(to, part.norm);
-  }
-}
-
-template <class Model>
-std::vector<double> numbers_of(const Model& model) {
-  std::vector<double> numbers;
-  add_numbers(numbers, model.embedding);
-  add_numbers(numbers, model.position);
-  add_numbers(numbers, model.embedding_norm);
-  if constexpr (requires { model.encoder; }) add_numbers(numbers, model.encoder);
-  if constexpr (requires { model.decoder; }) add_numbers(numbers, model.decoder);
-  if constexpr (requires { model.target_position; }) {
-    add_numbers(numbers, model.target_embedding);
-    add_numbers(numbers, model.target_position);
-    add_numbers(numbers, model.target_embedding_norm);
-  }
-  if constexpr (requires { model.logit_cap; }) numbers.push_back(model.logit_cap);
-  if constexpr (requires { model.logit_scale; }) numbers.push_back(model.logit_scale);
-  return numbers;
 }
 
 }  // namespace detail

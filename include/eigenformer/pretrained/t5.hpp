@@ -66,6 +66,7 @@ template <bool Gated>
 struct T5Family {
   template <Real T>
   using Model = std::conditional_t<Gated, T5v11<T>, T5<T>>;
+  using Config = typename std::conditional_t<Gated, T5v11<>, T5<>>::Config;
   static constexpr std::string_view types[] = {"t5", "mt5"};
   static bool claims(ConfigFile& file) { return file.text("feed_forward_proj", "relu").starts_with("gated") == Gated; }
   static constexpr Naming naming{
@@ -73,7 +74,7 @@ struct T5Family {
       .rows = Gated ? std::span<const NameRow>(t5v11_rows) : std::span<const NameRow>(t5_rows),
       .skipped = t5_skipped};
 
-  static Described<EncoderDecoderConfig> read(ConfigFile& file, const TensorList& tensors) {
+  static Described<Config> read(ConfigFile& file, const TensorList& tensors) {
     read_common(file, true);
     file.only("feed_forward_proj", {Gated ? "gated-gelu" : "relu"});
     file.only("dense_act_fn", {Gated ? "gelu_new" : "relu"});
@@ -84,12 +85,12 @@ struct T5Family {
     const Index width = tensors.size(file, "d_model"), vocabulary = tensors.size(file, "vocab_size"),
                 layers = tensors.layers(file, "num_layers");
     const Head head = read_head(file, tensors);
-    EncoderDecoderConfig config =
-        t5_config(layers, width, tensors.size(file, "d_ff"), tensors.size(file, "num_heads"), head.scaled);
+    auto config =
+        t5_config<Config>(layers, width, tensors.size(file, "d_ff"), tensors.size(file, "num_heads"), head.scaled);
     config.decoder_layers = tensors.layers(file, "num_decoder_layers", layers);
     config.source_vocabulary = config.target_vocabulary = vocabulary;
-    config.block.head_width = tensors.size(file, "d_kv");
-    config.block.norm_epsilon = file.positive("layer_norm_epsilon", 1e-6);
+    config.block.attention.head_width = tensors.size(file, "d_kv");
+    config.block.residual.norm.epsilon = file.positive("layer_norm_epsilon", 1e-6);
     config.block.dropout = file.probability("dropout_rate", 0.1);
     config.sharing = head.tied ? Sharing::all : Sharing::source_and_target;
     return {config, read_facts(file, 0)};
@@ -100,22 +101,21 @@ struct T5Family {
     nlohmann::json json = write_common<T>(types[0], "T5ForConditionalGeneration", facts);
     ensure(!model.encoder.blocks.empty() && !model.decoder.blocks.empty(), "pretrained",
            "a model without layers cannot be saved in this format");
-    const auto& first = model.encoder.blocks[0];
-    const BlockConfig block = block_of(first.attention, first.attention_residual.norm, first.feed_forward.up);
+    const auto& config = model.config;
     json.update({{"is_encoder_decoder", true},
-                 {"vocab_size", model.embedding.weight.extent(0)},
-                 {"num_layers", model.encoder.blocks.size()},
-                 {"num_decoder_layers", model.decoder.blocks.size()},
-                 {"d_model", block.width},
-                 {"d_ff", block.hidden},
-                 {"d_kv", block.head_width},
-                 {"num_heads", block.heads},
-                 {"layer_norm_epsilon", *block.norm_epsilon},
-                 {"dropout_rate", model.dropout},
+                 {"vocab_size", config.source_vocabulary},
+                 {"num_layers", config.encoder_layers},
+                 {"num_decoder_layers", config.decoder_layers},
+                 {"d_model", config.block.width},
+                 {"d_ff", config.block.hidden},
+                 {"d_kv", config.block.attention.head_width},
+                 {"num_heads", config.block.heads},
+                 {"layer_norm_epsilon", config.block.residual.norm.epsilon},
+                 {"dropout_rate", config.block.dropout},
                  {"feed_forward_proj", Gated ? "gated-gelu" : "relu"},
-                 {"relative_attention_num_buckets", 32},
-                 {"relative_attention_max_distance", 128}});
-    const bool tied = !model.head.has_value(), scaled = model.logit_scale != 1;
+                 {"relative_attention_num_buckets", config.position.buckets},
+                 {"relative_attention_max_distance", config.position.furthest}});
+    const bool tied = config.sharing == Sharing::all, scaled = config.logit_scale != 1;
     json["tie_word_embeddings"] = tied;
     if (tied != scaled)  // which only the newer versions can say
       json.update(

@@ -3,7 +3,7 @@
 #include <eigenformer/eigenformer.hpp>
 
 int main() {
-  eigenformer::EncoderDecoderConfig config{
+  eigenformer::PaperTransformer::Config config{
       .source_vocabulary = 5, .target_vocabulary = 5, .block = {.width = 8, .hidden = 16, .heads = 2}};
   config.encoder_layers = config.decoder_layers = 1;
   eigenformer::PaperTransformer model(config);

@@ -18,6 +18,7 @@ struct Attention : AttentionProjections<T> {
   using Projections = AttentionProjections<T>;
   using Projections::query, Projections::key, Projections::value, Projections::output, Projections::head_width,
       Projections::scale, Projections::dropout;
+  using Config = BasicAttentionConfig<typename Heads::Config, typename Scores::Config>;
 
   static constexpr PositionInputs uses = inputs_used<Heads>() | inputs_used<Scores>();
 
@@ -26,11 +27,10 @@ struct Attention : AttentionProjections<T> {
   Scores scores;
   Index window;
 
-  explicit Attention(const AttentionConfig& config)
-      : Projections(config.completed()), heads(config.completed()), scores(config.completed()), window(config.window) {
-    ensure(
-        config.cap == 0 || requires { Scores::uses_cap; }, "attention", "a cap of ", config.cap, " needs CappedScores");
-    if (config.sinks) sinks = Tensor<T, 1>(Shape{config.heads});
+  explicit Attention(const Config& config)
+      : Projections(config.completed()), heads(config.completed().per_head), scores(config.completed().scores),
+        window(config.window) {
+    if (config.sinks) sinks = Tensor<T, 1>(Shape{*config.completed().heads});
   }
 
   static void visit(auto&& f, auto&... m) {

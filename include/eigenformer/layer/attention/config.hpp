@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "eigenformer/core/config.hpp"
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/core/settings.hpp"
 #include "eigenformer/kernel/mask.hpp"
@@ -16,48 +17,92 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
-struct AttentionConfig {
-  Index width = 512;                  ///< D
-  Index heads = 8;                    ///< H
+namespace detail {
+
+/// What all kinds of attention have in common, filled in; throws if a setting is invalid.
+template <class Config>
+Config completed_projections(Config config) {
+  config.width = config.width.value_or(512);
+  config.heads = config.heads.value_or(8);
+  config.dropout = config.dropout.value_or(0);
+  const Index width = *config.width, heads = *config.heads;
+  require_range("attention", "width", width, 1);
+  require_range("attention", "heads", heads, 1);
+  require_range("attention", "kv_heads", config.kv_heads, 0);
+  require_range("attention", "head_width", config.head_width, 0, largest_extent / heads);
+  require_range("attention", "dropout", *config.dropout, 0, 1);
+  if (config.scale) require_range("attention", "scale", *config.scale, smallest_real);
+  if (config.head_width == 0) {
+    ensure(width % heads == 0, "attention", heads, " heads do not divide model width ", width);
+    config.head_width = width / heads;
+  }
+  if (config.kv_heads == 0) config.kv_heads = heads;
+  ensure(heads % config.kv_heads == 0, "attention", config.kv_heads, " key-value heads do not divide ", heads,
+         " query heads");
+  if (!config.scale) config.scale = 1 / std::sqrt(static_cast<double>(config.head_width));
+  for (std::optional<bool>* part : {&config.key_bias, &config.value_bias, &config.output_bias})
+    if (!*part) *part = config.bias;
+  return config;
+}
+
+/// Their fields.
+void projection_fields(auto&& f, auto&... c) {
+  f("width", c.width...);
+  f("heads", c.heads...);
+  f("kv_heads", c.kv_heads...);
+  f("head_width", c.head_width...);
+  f("bias", c.bias...);
+  f("key_bias", c.key_bias...);
+  f("value_bias", c.value_bias...);
+  f("output_bias", c.output_bias...);
+  f("dropout", c.dropout...);
+  f("scale", c.scale...);
+}
+
+}  // namespace detail
+
+/// Of attention with some kind of heads and scores.
+template <class HeadsConfig, class ScoresConfig>
+struct BasicAttentionConfig {
+  std::optional<Index> width{};       ///< D; none: the block's, or 512
+  std::optional<Index> heads{};       ///< H; none: the block's, or 8
   Index kv_heads = 0;                 ///< K, a divisor of H; 0: H
   Index head_width = 0;               ///< E; 0: D/H
   bool bias = true;                   ///< on the projections of queries, keys and values
   std::optional<bool> key_bias{};     ///< none: as the others
   std::optional<bool> value_bias{};   ///< none: as the others
   std::optional<bool> output_bias{};  ///< on the last projection; none: as the others
-  double dropout = 0;                 ///< on the attention weights
+  std::optional<double> dropout{};    ///< on the attention weights; none: the block's, or 0
   std::optional<double> scale{};      ///< of the scores; none: 1/√E
   Index window = 0;                   ///< if not 0: a query sees only keys less than so many tokens away
-  double cap = 0;                     ///< of the scores, for CappedScores
-  double epsilon = 1e-6;              ///< of the norms in QkNorm
   bool sinks = false;                 ///< a learned score per head that attends to nothing
+  HeadsConfig per_head{};             ///< of what happens to queries and keys before they meet
+  ScoresConfig scores{};              ///< of what happens to the scores
 
   /// With everything filled in; throws if a setting is invalid.
-  AttentionConfig completed() const {
-    AttentionConfig config = *this;
-    require_range("attention", "width", width, 1);
-    require_range("attention", "heads", heads, 1);
-    require_range("attention", "kv_heads", kv_heads, 0);
-    require_range("attention", "head_width", head_width, 0, largest_extent / heads);
-    require_range("attention", "dropout", dropout, 0, 1);
+  BasicAttentionConfig completed() const {
+    BasicAttentionConfig config = detail::completed_projections(*this);
     require_range("attention", "window", window, 0, largest_index);
-    require_range("attention", "cap", cap, 0);
-    require_range("attention", "epsilon", epsilon, 0);
-    if (scale) require_range("attention", "scale", *scale, smallest_real);
-    if (head_width == 0) {
-      ensure(width % heads == 0, "attention", heads, " heads do not divide model width ", width);
-      config.head_width = width / heads;
-    }
-    if (kv_heads == 0) config.kv_heads = heads;
-    ensure(heads % config.kv_heads == 0, "attention", config.kv_heads, " key-value heads do not divide ", heads,
-           " query heads");
-    if (!scale) config.scale = 1 / std::sqrt(static_cast<double>(config.head_width));
-    for (std::optional<bool>* part : {&config.key_bias, &config.value_bias, &config.output_bias})
-      if (!*part) *part = bias;
+    const SharedSettings shared{.heads = config.heads, .head_width = config.head_width};
+    config.per_head = inherit("attention", per_head, shared);
+    config.scores = inherit("attention", scores, shared);
+    if constexpr (requires { config.scores.heads; })
+      ensure(config.scores.heads == *config.heads, "attention", "scores of ", config.scores.heads,
+             " heads, but there are ", *config.heads);
     return config;
   }
-  friend bool operator==(const AttentionConfig&, const AttentionConfig&) = default;
+
+  static void fields(auto&& f, auto&... c) {
+    detail::projection_fields(f, c...);
+    f("window", c.window...);
+    f("sinks", c.sinks...);
+    f("per_head", c.per_head...);
+    f("scores", c.scores...);
+  }
+  friend bool operator==(const BasicAttentionConfig&, const BasicAttentionConfig&) = default;
 };
+/// Where heads and scores have no settings.
+using AttentionConfig = BasicAttentionConfig<EmptyConfig, EmptyConfig>;
 
 /// The fields of an AttentionCall that a position fills in (its `gives`), or that heads or scores read (their `uses`).
 /// A part that does not say gives and uses none.

@@ -10,7 +10,9 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 /// Nothing.
 template <Real T = float>
 struct PlainHeads {
-  explicit PlainHeads(const AttentionConfig&) {}
+  using Config = EmptyConfig;
+
+  explicit PlainHeads(const Config&) {}
   static void visit(auto&&, auto&...) {}
 
   /// (B, N, H, E) → (B, N, H, E)
@@ -21,9 +23,10 @@ struct PlainHeads {
 /// Rotary positions (Su et al. 2021), from call.rotary; never on values.
 template <Real T = float>
 struct RotaryHeads {
+  using Config = EmptyConfig;
   static constexpr PositionInputs uses{.rotary = true};
 
-  explicit RotaryHeads(const AttentionConfig&) {}
+  explicit RotaryHeads(const Config&) {}
   static void visit(auto&&, auto&...) {}
 
   ConstView<T, 4> queries(Context& ctx, ConstView<T, 4> q, const AttentionCall<T>& call) const {
@@ -34,18 +37,40 @@ struct RotaryHeads {
   }
 };
 
+template <class NormConfig, class InnerConfig>
+struct QkNormConfig {
+  Index head_width = 0;  ///< E; 0: the attention's
+  NormConfig norm{};     ///< of both norms
+  InnerConfig inner{};
+
+  /// With everything filled in; throws if a setting is invalid.
+  QkNormConfig completed() const {
+    QkNormConfig config = *this;
+    config.norm = inherit("qk_norm", norm, {.width = head_width});
+    config.inner = inherit("qk_norm", inner, {.head_width = head_width});
+    return config;
+  }
+
+  static void fields(auto&& f, auto&... c) {
+    f("head_width", c.head_width...);
+    f("norm", c.norm...);
+    f("inner", c.inner...);
+  }
+  friend bool operator==(const QkNormConfig&, const QkNormConfig&) = default;
+};
+
 /// A norm of every head's queries and keys (Henry et al. 2020), then Inner.
 template <Real T = float, class Norm = RmsNorm<T>, class Inner = RotaryHeads<T>>
 struct QkNorm {
+  using Config = QkNormConfig<typename Norm::Config, typename Inner::Config>;
   static constexpr PositionInputs uses = inputs_used<Inner>();
 
   Norm query_norm;  // (E)
   Norm key_norm;    // (E)
   Inner inner;
 
-  explicit QkNorm(const AttentionConfig& config)
-      : query_norm({.width = config.completed().head_width, .epsilon = config.epsilon}),
-        key_norm({.width = config.completed().head_width, .epsilon = config.epsilon}), inner(config) {}
+  explicit QkNorm(const Config& config)
+      : query_norm(config.completed().norm), key_norm(config.completed().norm), inner(config.completed().inner) {}
 
   static void visit(auto&& f, auto&... m) {
     f("query_norm", m.query_norm...);

@@ -16,13 +16,14 @@ struct AttentionProjections {
   Index head_width;
   double scale, dropout;
 
-  /// Of a completed config.
-  explicit AttentionProjections(const AttentionConfig& config)
-      : query({config.width, config.heads * config.head_width, config.bias}),
-        key({config.width, config.kv_heads * config.head_width, *config.key_bias}),
-        value({config.width, config.kv_heads * config.head_width, *config.value_bias}),
-        output({config.heads * config.head_width, config.width, *config.output_bias}), head_width(config.head_width),
-        scale(*config.scale), dropout(config.dropout) {}
+  /// Of the completed config of any kind of attention.
+  template <class Config>
+  explicit AttentionProjections(const Config& config)
+      : query({*config.width, *config.heads * config.head_width, config.bias}),
+        key({*config.width, config.kv_heads * config.head_width, *config.key_bias}),
+        value({*config.width, config.kv_heads * config.head_width, *config.value_bias}),
+        output({*config.heads * config.head_width, *config.width, *config.output_bias}), head_width(config.head_width),
+        scale(*config.scale), dropout(*config.dropout) {}
 
   /// An empty cache of what this attention computes.
   KvCache<T> cache(Index sequences) const { return {sequences, key.weight.extent(0) / head_width, head_width}; }

@@ -3,6 +3,8 @@
 //   the heads
 #pragma once
 
+#include <optional>
+
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/attention/attend.hpp"
 #include "eigenformer/layer/attention/config.hpp"
@@ -13,8 +15,29 @@
 namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct RelativeAttentionConfig {
-  AttentionConfig attention{};
-  Index clip = 16;  ///< k
+  std::optional<Index> width{};       ///< D; none: the block's, or 512
+  std::optional<Index> heads{};       ///< H; none: the block's, or 8
+  Index kv_heads = 0;                 ///< K, a divisor of H; 0: H
+  Index head_width = 0;               ///< E; 0: D/H
+  bool bias = true;                   ///< on the projections of queries, keys and values
+  std::optional<bool> key_bias{};     ///< none: as the others
+  std::optional<bool> value_bias{};   ///< none: as the others
+  std::optional<bool> output_bias{};  ///< on the last projection; none: as the others
+  std::optional<double> dropout{};    ///< on the attention weights; none: the block's, or 0
+  std::optional<double> scale{};      ///< of the scores; none: 1/√E
+  Index clip = 16;                    ///< k
+
+  /// With everything filled in; throws if a setting is invalid.
+  RelativeAttentionConfig completed() const {
+    require_range("relative_attention", "clip", clip, 1, largest_extent / 2);
+    return detail::completed_projections(*this);
+  }
+
+  static void fields(auto&& f, auto&... c) {
+    detail::projection_fields(f, c...);
+    f("clip", c.clip...);
+  }
+  friend bool operator==(const RelativeAttentionConfig&, const RelativeAttentionConfig&) = default;
 };
 
 template <Real T = float>
@@ -22,16 +45,13 @@ struct RelativeAttention : AttentionProjections<T> {
   using Projections = AttentionProjections<T>;
   using Projections::query, Projections::key, Projections::value, Projections::output, Projections::head_width,
       Projections::scale, Projections::dropout;
+  using Config = RelativeAttentionConfig;
 
   Tensor<T, 2> relative_key;    // (2k + 1, E)
   Tensor<T, 2> relative_value;  // (E, 2k + 1): a linear map of the sums of weights by distance
   Index clip;
 
-  explicit RelativeAttention(const RelativeAttentionConfig& config)
-      : Projections(config.attention.completed()), clip(config.clip) {
-    require_range("relative_attention", "clip", clip, 1, largest_extent / 2);
-    ensure(config.attention.window == 0 && config.attention.cap == 0 && !config.attention.sinks, "relative_attention",
-           "windows, caps and sinks are for Attention");
+  explicit RelativeAttention(const Config& config) : Projections(config.completed()), clip(config.clip) {
     relative_key = Tensor<T, 2>(Shape{2 * clip + 1, head_width});
     relative_value = Tensor<T, 2>(Shape{head_width, 2 * clip + 1});
   }

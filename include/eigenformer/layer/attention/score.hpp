@@ -11,7 +11,9 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 /// Nothing.
 template <Real T = float>
 struct PlainScores {
-  explicit PlainScores(const AttentionConfig&) {}
+  using Config = EmptyConfig;
+
+  explicit PlainScores(const Config&) {}
   static void visit(auto&&, auto&...) {}
   kernel::PlainScore bind(Context&, const AttentionCall<T>&) const { return {}; }
 };
@@ -28,12 +30,21 @@ inline double alibi_slope(Index h, Index heads) {
   return h < power ? slope(h + 1, power) : slope(2 * (h - power) + 1, 2 * power);
 }
 
+struct AlibiScoresConfig {
+  Index heads = 0;  ///< H; 0: the attention's
+
+  static void fields(auto&& f, auto&... c) { f("heads", c.heads...); }
+  friend bool operator==(const AlibiScoresConfig&, const AlibiScoresConfig&) = default;
+};
+
 /// ALiBi: −slope·|distance|
 template <Real T = float>
 struct AlibiScores {
+  using Config = AlibiScoresConfig;
+
   Index heads;
 
-  explicit AlibiScores(const AttentionConfig& config) : heads(config.heads) {}
+  explicit AlibiScores(const Config& config) : heads(config.heads) { require_range("alibi", "heads", heads, 1); }
   static void visit(auto&&, auto&...) {}
   kernel::AlibiScore<T> bind(Context& ctx, const AttentionCall<T>&) const {
     const View<T, 1> slopes = ctx.arena.allocate<T>(Shape{heads});
@@ -42,14 +53,21 @@ struct AlibiScores {
   }
 };
 
-/// cap·tanh(s/cap), with the config's cap (Gemma Team 2024)
+struct CappedScoresConfig {
+  double cap = 0;  ///< must be given
+
+  static void fields(auto&& f, auto&... c) { f("cap", c.cap...); }
+  friend bool operator==(const CappedScoresConfig&, const CappedScoresConfig&) = default;
+};
+
+/// cap·tanh(s/cap) (Gemma Team 2024)
 template <Real T = float>
 struct CappedScores {
-  static constexpr bool uses_cap = true;
+  using Config = CappedScoresConfig;
 
   double cap;
 
-  explicit CappedScores(const AttentionConfig& config) : cap(config.cap) {
+  explicit CappedScores(const Config& config) : cap(config.cap) {
     require_range("attention", "cap", cap, smallest_real);
   }
   static void visit(auto&&, auto&...) {}
@@ -59,9 +77,10 @@ struct CappedScores {
 /// Learned biases of distances, from call.bias (T5)
 template <Real T = float>
 struct BiasedScores {
+  using Config = EmptyConfig;
   static constexpr PositionInputs uses{.bias = true};
 
-  explicit BiasedScores(const AttentionConfig&) {}
+  explicit BiasedScores(const Config&) {}
   static void visit(auto&&, auto&...) {}
   op::DistanceScore<T> bind(Context&, const AttentionCall<T>& call) const { return {call.bias}; }
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/attention/attend.hpp"
@@ -15,22 +16,39 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
+struct TransformerXlAttentionConfig {
+  std::optional<Index> width{};       ///< D; none: the block's, or 512
+  std::optional<Index> heads{};       ///< H; none: the block's, or 8
+  Index kv_heads = 0;                 ///< K, a divisor of H; 0: H
+  Index head_width = 0;               ///< E; 0: D/H
+  bool bias = true;                   ///< on the projections of queries, keys and values
+  std::optional<bool> key_bias{};     ///< none: as the others
+  std::optional<bool> value_bias{};   ///< none: as the others
+  std::optional<bool> output_bias{};  ///< on the last projection; none: as the others
+  std::optional<double> dropout{};    ///< on the attention weights; none: the block's, or 0
+  std::optional<double> scale{};      ///< of the scores; none: 1/√E
+
+  /// With everything filled in; throws if a setting is invalid.
+  TransformerXlAttentionConfig completed() const { return detail::completed_projections(*this); }
+
+  static void fields(auto&& f, auto&... c) { detail::projection_fields(f, c...); }
+  friend bool operator==(const TransformerXlAttentionConfig&, const TransformerXlAttentionConfig&) = default;
+};
+
 template <Real T = float>
 struct TransformerXlAttention : AttentionProjections<T> {
   using Projections = AttentionProjections<T>;
   using Projections::query, Projections::key, Projections::value, Projections::output, Projections::head_width,
       Projections::scale, Projections::dropout;
+  using Config = TransformerXlAttentionConfig;
 
   Tensor<T, 2> position;       // (H·E, D): from the sinusoid of a distance to r
   Tensor<T, 1> content_bias;   // (H·E): u
   Tensor<T, 1> position_bias;  // (H·E): v
 
-  explicit TransformerXlAttention(const AttentionConfig& config)
+  explicit TransformerXlAttention(const Config& config)
       : Projections(config.completed()), position(query.weight.shape()), content_bias(Shape{query.weight.extent(0)}),
-        position_bias(content_bias.shape()) {
-    ensure(config.window == 0 && config.cap == 0 && !config.sinks, "transformer_xl",
-           "windows, caps and sinks are for Attention");
-  }
+        position_bias(content_bias.shape()) {}
 
   static void visit(auto&& f, auto&... m) {
     Projections::visit(f, m...);

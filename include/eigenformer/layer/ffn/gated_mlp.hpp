@@ -2,6 +2,8 @@
 // GLU with Sigmoid, ReGLU with Relu, GeGLU with Gelu, SwiGLU with Silu
 #pragma once
 
+#include <optional>
+
 #include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/linear.hpp"
@@ -18,16 +20,32 @@ inline Index gated_hidden(Index hidden, Index multiple = 1) {
 }
 
 struct GatedMlpConfig {
-  Index width = 512;  ///< D
-  Index hidden = 0;   ///< F; 0: gated_hidden(4·D)
+  std::optional<Index> width{};  ///< D; none: the block's, or 512
+  Index hidden = 0;              ///< F; 0: gated_hidden(4·D)
   bool bias = false;
 
-  LinearConfig up() const {
-    require_range("gated_mlp", "width", width, 1, largest_extent / 4);
+  /// With everything filled in; throws if a setting is invalid.
+  GatedMlpConfig completed() const {
+    GatedMlpConfig config = *this;
+    config.width = width.value_or(512);
+    require_range("gated_mlp", "width", *config.width, 1, largest_extent / 4);
     require_range("gated_mlp", "hidden", hidden, 0);
-    return {width, hidden > 0 ? hidden : gated_hidden(4 * width), bias};
+    if (hidden == 0) config.hidden = gated_hidden(4 * *config.width);
+    return config;
   }
-  LinearConfig down() const { return {up().out, width, bias}; }
+  /// Of the map from D to F.
+  LinearConfig up() const {
+    const GatedMlpConfig config = completed();
+    return {*config.width, config.hidden, bias};
+  }
+  LinearConfig down() const { return {up().out, up().in, bias}; }
+
+  static void fields(auto&& f, auto&... c) {
+    f("width", c.width...);
+    f("hidden", c.hidden...);
+    f("bias", c.bias...);
+  }
+  friend bool operator==(const GatedMlpConfig&, const GatedMlpConfig&) = default;
 };
 
 template <Real T = float, class Activation = Silu>

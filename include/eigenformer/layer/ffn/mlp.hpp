@@ -1,6 +1,8 @@
 // The position-wise feed-forward network: activation(x·Wuᵀ + bu)·Wdᵀ + bd (Vaswani et al. 2017, equation 2)
 #pragma once
 
+#include <optional>
+
 #include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/linear.hpp"
@@ -9,16 +11,32 @@
 namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct MlpConfig {
-  Index width = 512;  ///< D
-  Index hidden = 0;   ///< F; 0: 4·D
+  std::optional<Index> width{};  ///< D; none: the block's, or 512
+  Index hidden = 0;              ///< F; 0: 4·D
   bool bias = true;
 
-  LinearConfig up() const {
-    require_range("mlp", "width", width, 1, largest_extent / 4);
+  /// With everything filled in; throws if a setting is invalid.
+  MlpConfig completed() const {
+    MlpConfig config = *this;
+    config.width = width.value_or(512);
+    require_range("mlp", "width", *config.width, 1, largest_extent / 4);
     require_range("mlp", "hidden", hidden, 0);
-    return {width, hidden > 0 ? hidden : 4 * width, bias};
+    if (hidden == 0) config.hidden = 4 * *config.width;
+    return config;
   }
-  LinearConfig down() const { return {up().out, width, bias}; }
+  /// Of the map from D to F.
+  LinearConfig up() const {
+    const MlpConfig config = completed();
+    return {*config.width, config.hidden, bias};
+  }
+  LinearConfig down() const { return {up().out, up().in, bias}; }
+
+  static void fields(auto&& f, auto&... c) {
+    f("width", c.width...);
+    f("hidden", c.hidden...);
+    f("bias", c.bias...);
+  }
+  friend bool operator==(const MlpConfig&, const MlpConfig&) = default;
 };
 
 template <Real T = float, class Activation = Relu>

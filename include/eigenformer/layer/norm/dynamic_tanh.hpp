@@ -10,6 +10,9 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 
 struct DynamicTanhConfig {
   Index width = 0;
+
+  static void fields(auto&& f, auto&... c) { f("width", c.width...); }
+  friend bool operator==(const DynamicTanhConfig&, const DynamicTanhConfig&) = default;
 };
 
 template <Real T = float>

@@ -12,6 +12,14 @@ struct LayerNormConfig {
   double epsilon = 1e-5;
   bool weight = true;  ///< learned factors
   bool bias = true;    ///< learned summands
+
+  static void fields(auto&& f, auto&... c) {
+    f("width", c.width...);
+    f("epsilon", c.epsilon...);
+    f("weight", c.weight...);
+    f("bias", c.bias...);
+  }
+  friend bool operator==(const LayerNormConfig&, const LayerNormConfig&) = default;
 };
 
 template <Real T = float>

@@ -11,6 +11,13 @@ struct RmsNormConfig {
   Index width = 0;
   double epsilon = 1e-6;
   bool weight = true;  ///< learned factors
+
+  static void fields(auto&& f, auto&... c) {
+    f("width", c.width...);
+    f("epsilon", c.epsilon...);
+    f("weight", c.weight...);
+  }
+  friend bool operator==(const RmsNormConfig&, const RmsNormConfig&) = default;
 };
 
 /// OnePlus: the factors are 1 + weight, which then begins at 0 (Gemma Team 2024).

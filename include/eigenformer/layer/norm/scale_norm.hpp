@@ -13,6 +13,12 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 struct ScaleNormConfig {
   Index width = 0;
   double epsilon = 1e-12;  ///< added to the mean square
+
+  static void fields(auto&& f, auto&... c) {
+    f("width", c.width...);
+    f("epsilon", c.epsilon...);
+  }
+  friend bool operator==(const ScaleNormConfig&, const ScaleNormConfig&) = default;
 };
 
 /// Begins with g = 1; the paper's √D is a good choice too.

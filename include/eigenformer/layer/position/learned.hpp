@@ -7,12 +7,25 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
+struct LearnedConfig {
+  Index width = 0;          ///< D; 0: the model's
+  Index max_positions = 0;  ///< tokens; 0: the model's
+
+  static void fields(auto&& f, auto&... c) {
+    f("width", c.width...);
+    f("max_positions", c.max_positions...);
+  }
+  friend bool operator==(const LearnedConfig&, const LearnedConfig&) = default;
+};
+
 /// Offset: rows of the table that come before position 0 (2 for RoBERTa and BART).
 template <Real T = float, Index Offset = 0>
 struct Learned : NoPosition<T> {
+  using Config = LearnedConfig;
+
   Tensor<T, 2> weight;  // (max_positions + Offset, D)
 
-  explicit Learned(const PositionConfig& config) {
+  explicit Learned(const Config& config) {
     require_range("learned", "max_positions", config.max_positions, 1, largest_extent - Offset);
     require_range("learned", "width", config.width, 1);
     weight = Tensor<T, 2>(Shape{config.max_positions + Offset, config.width});

@@ -8,18 +8,13 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
-struct PositionConfig {
-  Index width = 0;          ///< D
-  Index heads = 0;          ///< H
-  Index head_width = 0;     ///< E
-  Index max_positions = 0;  ///< tokens, where there is a limit
-};
-
 /// None of either: order comes from elsewhere (causality, ALiBi) or not at all. The others derive from it.
 template <Real T = float>
 struct NoPosition {
+  using Config = EmptyConfig;
+
   NoPosition() = default;
-  explicit NoPosition(const PositionConfig&) {}
+  explicit NoPosition(const Config&) {}
   static void visit(auto&&, auto&...) {}
 
   /// x (B, N, D) → (B, N, D)

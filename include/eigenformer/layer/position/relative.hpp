@@ -6,18 +6,33 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
+struct RelativeConfig {
+  Index heads = 0;       ///< H; 0: the model's
+  Index buckets = 32;    ///< for distances
+  Index furthest = 128;  ///< distances from here on share the last one
+
+  static void fields(auto&& f, auto&... c) {
+    f("heads", c.heads...);
+    f("buckets", c.buckets...);
+    f("furthest", c.furthest...);
+  }
+  friend bool operator==(const RelativeConfig&, const RelativeConfig&) = default;
+};
+
 template <Real T = float, bool Bidirectional = true>
 struct Relative : NoPosition<T> {
+  using Config = RelativeConfig;
   static constexpr PositionInputs gives{.bias = true};
 
   Tensor<T, 2> weight;  // (buckets, H)
   RelativeBuckets buckets;
 
-  explicit Relative(const PositionConfig& config, Index count = 32, Index furthest = 128)
-      : buckets{count, furthest, Bidirectional} {
+  explicit Relative(const Config& config) : buckets{config.buckets, config.furthest, Bidirectional} {
+    require_range("relative", "buckets", config.buckets, 1);
+    require_range("relative", "furthest", config.furthest, 1);
     buckets.validate();
     require_range("relative", "heads", config.heads, 1);
-    weight = Tensor<T, 2>(Shape{count, config.heads});
+    weight = Tensor<T, 2>(Shape{config.buckets, config.heads});
   }
 
   static void visit(auto&& f, auto&... m) { f(Leaf{"weight", Init::embedding, Decay::yes}, m.weight...); }

@@ -19,11 +19,17 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 /// All frequencies divided by `factor` (Chen et al. 2023).
 struct LinearScaling {
   double factor = 1;
+
+  static void fields(auto&& f, auto&... c) { f("factor", c.factor...); }
+  friend bool operator==(const LinearScaling&, const LinearScaling&) = default;
 };
 
 /// base · factor^(R/(R − 2)): the fastest stay, the slowest are divided by `factor` (bloc97 2023).
 struct NtkScaling {
   double factor = 1;
+
+  static void fields(auto&& f, auto&... c) { f("factor", c.factor...); }
+  friend bool operator==(const NtkScaling&, const NtkScaling&) = default;
 };
 
 /// NTK-aware only as far as the sequence is longer than that of training: base · (factor·N/original − (factor −
@@ -31,6 +37,12 @@ struct NtkScaling {
 struct DynamicNtkScaling {
   double factor = 1;
   Index original = 2048;  ///< tokens of training
+
+  static void fields(auto&& f, auto&... c) {
+    f("factor", c.factor...);
+    f("original", c.original...);
+  }
+  friend bool operator==(const DynamicNtkScaling&, const DynamicNtkScaling&) = default;
 };
 
 /// YaRN (Peng et al. 2023): frequencies that turn less than `slow` times in `original` tokens are divided by `factor`,
@@ -42,6 +54,16 @@ struct YarnScaling {
   double fast = 32, slow = 1;
   std::optional<double> attention_factor{};  ///< none: 0.1·ln(factor) + 1
   bool truncated = true;                     ///< the ramp begins and ends at whole pairs
+
+  static void fields(auto&& f, auto&... c) {
+    f("factor", c.factor...);
+    f("original", c.original...);
+    f("fast", c.fast...);
+    f("slow", c.slow...);
+    f("attention_factor", c.attention_factor...);
+    f("truncated", c.truncated...);
+  }
+  friend bool operator==(const YarnScaling&, const YarnScaling&) = default;
 };
 
 /// LongRoPE (Ding et al. 2024): every frequency has its own divisor, one list up to `original` tokens, another beyond.
@@ -50,6 +72,15 @@ struct LongScaling {
   Index original = 4096;
   Index max_positions = 131072;              ///< tokens after stretching
   std::optional<double> attention_factor{};  ///< none: √(1 + ln(max_positions/original)/ln(original))
+
+  static void fields(auto&& f, auto&... c) {
+    f("short_factors", c.short_factors...);
+    f("long_factors", c.long_factors...);
+    f("original", c.original...);
+    f("max_positions", c.max_positions...);
+    f("attention_factor", c.attention_factor...);
+  }
+  friend bool operator==(const LongScaling&, const LongScaling&) = default;
 };
 
 /// LLaMA 3 (Dubey et al. 2024): wavelengths beyond original/low are divided by `factor`, those below original/high
@@ -57,15 +88,39 @@ struct LongScaling {
 struct Llama3Scaling {
   double factor = 8, low = 1, high = 4;
   Index original = 8192;
+
+  static void fields(auto&& f, auto&... c) {
+    f("factor", c.factor...);
+    f("low", c.low...);
+    f("high", c.high...);
+    f("original", c.original...);
+  }
+  friend bool operator==(const Llama3Scaling&, const Llama3Scaling&) = default;
 };
 
 struct RotaryConfig {
-  Index width = 0;      ///< E
-  Index rotated = 0;    ///< R, even; 0: E
-  double base = 10000;  ///< θ
+  Index head_width = 0;  ///< E; 0: the model's
+  Index rotated = 0;     ///< R, even; 0: E
+  double base = 10000;   ///< θ
   RotaryLayout layout = RotaryLayout::halves;
   std::variant<std::monostate, LinearScaling, NtkScaling, DynamicNtkScaling, YarnScaling, LongScaling, Llama3Scaling>
       scaling{};
+
+  /// With everything filled in.
+  RotaryConfig completed() const {
+    RotaryConfig config = *this;
+    if (rotated == 0) config.rotated = head_width;
+    return config;
+  }
+
+  static void fields(auto&& f, auto&... c) {
+    f("head_width", c.head_width...);
+    f("rotated", c.rotated...);
+    f("base", c.base...);
+    f("layout", c.layout...);
+    f("scaling", c.scaling...);
+  }
+  friend bool operator==(const RotaryConfig&, const RotaryConfig&) = default;
 };
 
 /// The frequencies of R/2 pairs in radians per token, and what cosine and sine are multiplied by, for sequences of
@@ -75,10 +130,10 @@ struct RotaryFrequencies {
   double attention_factor = 1;
 
   RotaryFrequencies(const RotaryConfig& config, Index tokens)
-      : rotated_(config.rotated > 0 ? config.rotated : config.width), base_(config.base) {
-    require_range("rotary", "width", config.width, 1);
-    require_range("rotary", "rotated", config.rotated, 0, config.width);
-    ensure(rotated_ % 2 == 0, "rotary", "cannot rotate ", rotated_, " of ", config.width, " elements");
+      : rotated_(config.rotated > 0 ? config.rotated : config.head_width), base_(config.base) {
+    require_range("rotary", "head_width", config.head_width, 1);
+    require_range("rotary", "rotated", config.rotated, 0, config.head_width);
+    ensure(rotated_ % 2 == 0, "rotary", "cannot rotate ", rotated_, " of ", config.head_width, " elements");
     require_range("rotary", "base", base_, smallest_real);
     std::visit([&](const auto& scaling) { set(scaling, tokens); }, config.scaling);
   }
@@ -176,13 +231,13 @@ struct RotaryFrequencies {
 
 template <Real T = float>
 struct Rotary : NoPosition<T> {
+  using Config = RotaryConfig;
   static constexpr PositionInputs gives{.rotary = true};
 
-  RotaryConfig config;
+  Config config;
   RotaryFrequencies frequencies;  // of sequences of no length: what they are, unless the scaling looks at the length
 
-  explicit Rotary(const RotaryConfig& given) : config(given), frequencies(config, 0) {}
-  explicit Rotary(const PositionConfig& given) : Rotary(RotaryConfig{.width = given.head_width}) {}
+  explicit Rotary(const Config& given) : config(given.completed()), frequencies(config, 0) {}
 
   void attend(Context& ctx, Index batch, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
     positions.validate("rotary", batch, tokens);

@@ -1,19 +1,36 @@
 // PE(p, 2i) = sin(p / base^(2i/D)), PE(p, 2i+1) = cos(p / base^(2i/D)) (Vaswani et al. 2017, section 3.5)
 #pragma once
 
+#include "eigenformer/core/settings.hpp"
 #include "eigenformer/layer/position/none.hpp"
 #include "eigenformer/op/embedding.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
+struct SinusoidalConfig {
+  double base = 10000;
+  bool halves = false;  ///< see SinusoidLayout
+  bool inclusive = false;
+
+  static void fields(auto&& f, auto&... c) {
+    f("base", c.base...);
+    f("halves", c.halves...);
+    f("inclusive", c.inclusive...);
+  }
+  friend bool operator==(const SinusoidalConfig&, const SinusoidalConfig&) = default;
+};
+
 /// No weights and no table: any length.
 template <Real T = float>
 struct Sinusoidal : NoPosition<T> {
-  double base = 10000;
-  SinusoidLayout layout{};
+  using Config = SinusoidalConfig;
 
-  Sinusoidal() = default;
-  explicit Sinusoidal(const PositionConfig&) {}
+  double base;
+  SinusoidLayout layout;
+
+  explicit Sinusoidal(const Config& config = {}) : base(config.base), layout{config.halves, config.inclusive} {
+    require_range("sinusoidal", "base", base, smallest_real);
+  }
 
   /// x (B, N, D) at positions first, first + 1, … → x + PE (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x, Index first = 0) const {
