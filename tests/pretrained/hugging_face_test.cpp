@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -529,6 +530,25 @@ TEST(HuggingFace, RotaryScalings) {
     checkpoint.config["rope_parameters"] = rope;
     EXPECT_EQ(numbers(), model.config);
   }
+}
+
+// All that loads any checkpoint follows from one list.
+static_assert(std::is_same_v<decltype(AnyPretrained<double>::model),
+                             std::variant<Llama<double>, Gpt2<double>, Qwen3<double>, Bert<double>, Roberta<double>,
+                                          T5<double>, T5v11<double>, Bart<double>, Marian<double>>>);
+
+TEST(HuggingFace, OtherFamilies) {
+  Checkpoint checkpoint = checkpoint_of(small_model<Llama<float>>(small_llama()));
+  CheckpointFiles files = checkpoint.open();
+  EXPECT_EQ(error_of([&] { load_hugging_face<Gpt2<float>>(files); }),
+            "[pretrained] memory/config.json: key \"model_type\" is \"llama\": this checkpoint is of another type of "
+            "model");
+  checkpoint.config["model_type"] = "bloom";
+  CheckpointFiles bloom = checkpoint.open();
+  EXPECT_EQ(error_of([&] { load_pretrained<float>(bloom); }),
+            "[pretrained] memory/config.json: key \"model_type\" is \"bloom\", but only llama, mistral, qwen2, gpt2, "
+            "gpt-nano, gpt-micro, gpt-mini, gopher-44m, openai-gpt, gpt2-medium, gpt2-large, gpt2-xl, qwen3, bert, "
+            "roberta, xlm-roberta, t5, mt5, bart, marian are supported");
 }
 
 TEST(HuggingFace, WhatTheFormatCannotSayIsNotSaved) {

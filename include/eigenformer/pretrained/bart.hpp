@@ -1,10 +1,9 @@
 // Checkpoints of BART and of Marian's translation models in the layout of transformers.
 #pragma once
 
-#include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
-#include <type_traits>
 
 #include "eigenformer/model/marian.hpp"
 #include "eigenformer/model/t5.hpp"
@@ -43,27 +42,42 @@ inline constexpr NameRow bart_rows[] = {
 inline constexpr std::string_view bart_zero[] = {"final_logits_bias"};
 inline constexpr std::string_view marian_skipped[] = {"*embed_positions.weight"};  // tables of sines and cosines
 
-template <bool IsMarian>
+struct BartTraits {
+  template <Real T>
+  using Model = Bart<T>;
+  using Config = Bart<>::Config;
+  static constexpr std::string_view types[] = {"bart"}, architecture = "BartForConditionalGeneration";
+  static constexpr std::string_view activation = "gelu", synonym = activation;
+  static constexpr bool sinusoids = false, embedding_norm = true, logit_bias = false;
+  static constexpr std::span<const std::string_view> skipped{}, zero = bart_zero;
+};
+struct MarianTraits {
+  template <Real T>
+  using Model = Marian<T>;
+  using Config = Marian<>::Config;
+  static constexpr std::string_view types[] = {"marian"}, architecture = "MarianMTModel";
+  static constexpr std::string_view activation = "swish", synonym = "silu";
+  static constexpr bool sinusoids = true, embedding_norm = false, logit_bias = true;
+  static constexpr std::span<const std::string_view> skipped = marian_skipped, zero{};
+};
+
+template <class Traits>
 struct BartFamily {
   template <Real T>
-  using Model = std::conditional_t<IsMarian, Marian<T>, Bart<T>>;
-  using Config = typename std::conditional_t<IsMarian, Marian<>, Bart<>>::Config;
-  static constexpr std::string_view types[] = {IsMarian ? "marian" : "bart"};
+  using Model = typename Traits::template Model<T>;
+  using Config = typename Traits::Config;
+  static constexpr auto& types = Traits::types;
   static bool claims(ConfigFile&) { return true; }
   static constexpr Naming naming{
-      .prefix = "model.",
-      .rows = bart_rows,
-      .skipped = IsMarian ? std::span<const std::string_view>(marian_skipped) : std::span<const std::string_view>(),
-      .zero = IsMarian ? std::span<const std::string_view>() : std::span<const std::string_view>(bart_zero)};
+      .prefix = "model.", .rows = bart_rows, .skipped = Traits::skipped, .zero = Traits::zero};
 
   static Described<Config> read(ConfigFile& file, const TensorList& tensors) {
     read_common(file, true);
-    file.only("activation_function", IsMarian ? std::initializer_list<nlohmann::json>{"swish", "silu"}
-                                              : std::initializer_list<nlohmann::json>{"gelu"});
+    file.only("activation_function", {Traits::activation, Traits::synonym});
     for (const char* key : {"normalize_before", "add_final_layer_norm", "add_bias_logits"}) file.only(key, {false});
-    file.only("normalize_embedding", {!IsMarian});
-    file.only("static_position_embeddings", {IsMarian});
-    if (IsMarian) file.ignore("extra_pos_embeddings");
+    file.only("normalize_embedding", {Traits::embedding_norm});
+    file.only("static_position_embeddings", {Traits::sinusoids});
+    if (Traits::sinusoids) file.ignore("extra_pos_embeddings");
     else file.only("extra_pos_embeddings", {2});
     for (const char* key : {"tie_word_embeddings", "share_encoder_decoder_embeddings"}) file.only(key, {true});
     file.ignore("num_hidden_layers");  // again the encoder's
@@ -86,14 +100,14 @@ struct BartFamily {
                        .dropout = file.probability("dropout", 0.1)},
              .max_positions = max_positions,
              .scaled_embedding = file.flag("scale_embedding", false),
-             .embedding_norm = !IsMarian,
-             .logit_bias = IsMarian},
+             .embedding_norm = Traits::embedding_norm,
+             .logit_bias = Traits::logit_bias},
             read_facts(file, max_positions)};
   }
 
   template <Real T>
   static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
-    nlohmann::json json = write_common<T>(types[0], IsMarian ? "MarianMTModel" : "BartForConditionalGeneration", facts);
+    nlohmann::json json = write_common<T>(types[0], Traits::architecture, facts);
     ensure(!model.encoder.blocks.empty() && !model.decoder.blocks.empty(), "pretrained",
            "a model without layers cannot be saved in this format");
     const auto& config = model.config;
@@ -110,7 +124,7 @@ struct BartFamily {
                  {"decoder_ffn_dim", config.decoder_block->hidden},
                  {"encoder_attention_heads", config.block.heads},
                  {"decoder_attention_heads", config.decoder_block->heads},
-                 {"activation_function", IsMarian ? "swish" : "gelu"},
+                 {"activation_function", Traits::activation},
                  {"dropout", config.block.dropout},
                  {"scale_embedding", config.scaled_embedding},
                  {"tie_word_embeddings", true}});

@@ -1,9 +1,7 @@
 // Checkpoints of BERT and RoBERTa in the layout of transformers; heads on top of them are not read.
 #pragma once
 
-#include <array>
 #include <string_view>
-#include <type_traits>
 
 #include "eigenformer/model/bert.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
@@ -27,22 +25,32 @@ inline constexpr NameRow bert_rows[] = {
 inline constexpr std::string_view bert_skipped[] = {"*embeddings.position_ids", "cls.*", "lm_head.*", "classifier.*",
                                                     "qa_outputs.*"};
 
-/// Offset: 0 for BERT, 2 for RoBERTa, whose positions begin at row 2.
-template <Index Offset>
+struct BertTraits {
+  template <Real T>
+  using Model = Bert<T>;
+  using Config = Bert<>::Config;
+  static constexpr std::string_view types[] = {"bert"}, architecture = "BertModel", prefix = "bert.";
+  static constexpr Index offset = 0;  // rows of the table of positions before the first
+};
+struct RobertaTraits {
+  template <Real T>
+  using Model = Roberta<T>;
+  using Config = Roberta<>::Config;
+  static constexpr std::string_view types[] = {"roberta", "xlm-roberta"}, architecture = "RobertaModel",
+                                    prefix = "roberta.";
+  static constexpr Index offset = 2;
+};
+
+template <class Traits>
 struct BertFamily {
   template <Real T>
-  using Model = std::conditional_t<Offset == 0, Bert<T>, Roberta<T>>;
-  using Config = typename std::conditional_t<Offset == 0, Bert<>, Roberta<>>::Config;
-  static constexpr auto types = [] {
-    if constexpr (Offset == 0) return std::array<std::string_view, 1>{"bert"};
-    else return std::array<std::string_view, 2>{"roberta", "xlm-roberta"};
-  }();
+  using Model = typename Traits::template Model<T>;
+  using Config = typename Traits::Config;
+  static constexpr auto& types = Traits::types;
+  static constexpr Index offset = Traits::offset;
   static bool claims(ConfigFile&) { return true; }
-  static constexpr Naming naming{.prefix = Offset == 0 ? "bert." : "roberta.",
-                                 .writes_prefix = false,
-                                 .rows = bert_rows,
-                                 .skipped = bert_skipped,
-                                 .old_norms = true};
+  static constexpr Naming naming{
+      .prefix = Traits::prefix, .writes_prefix = false, .rows = bert_rows, .skipped = bert_skipped, .old_norms = true};
 
   static Described<Config> read(ConfigFile& file, const TensorList& tensors) {
     read_common(file, false, /*causal=*/false);
@@ -53,14 +61,14 @@ struct BertFamily {
                             "pooler_size_per_head", "pooler_type"})
       file.ignore(key);  // of the first release, never read
     const Index rows = tensors.size(file, "max_position_embeddings");
-    if (rows <= Offset)
-      file.refuse("max_position_embeddings", "is ", rows, ", but the first ", Offset, " rows are no positions");
-    const PretrainedFacts facts = read_facts(file, rows - Offset);
-    if (Offset > 0 && facts.pad.value_or(Offset - 1) != Offset - 1)
-      file.refuse("pad_token_id", "is ", *facts.pad, ", but only ", Offset - 1,
+    if (rows <= offset)
+      file.refuse("max_position_embeddings", "is ", rows, ", but the first ", offset, " rows are no positions");
+    const PretrainedFacts facts = read_facts(file, rows - offset);
+    if (offset > 0 && facts.pad.value_or(offset - 1) != offset - 1)
+      file.refuse("pad_token_id", "is ", *facts.pad, ", but only ", offset - 1,
                   " is supported: positions are counted from it");
     return {{.vocabulary = tensors.size(file, "vocab_size"),
-             .max_positions = rows - Offset,
+             .max_positions = rows - offset,
              .types = tensors.size(file, "type_vocab_size", 2),
              .layers = tensors.layers(file, "num_hidden_layers"),
              .block = {.width = tensors.size(file, "hidden_size"),
@@ -74,17 +82,17 @@ struct BertFamily {
 
   template <Real T>
   static nlohmann::json write(const Model<T>& model, const PretrainedFacts& facts) {
-    nlohmann::json json = write_common<T>(types[0], Offset == 0 ? "BertModel" : "RobertaModel", facts);
-    if (Offset > 0) {
-      ensure(facts.pad.value_or(Offset - 1) == Offset - 1, "pretrained", "facts.pad is ", *facts.pad,
-             ", but in this format it is ", Offset - 1);
-      json["pad_token_id"] = Offset - 1;
+    nlohmann::json json = write_common<T>(types[0], Traits::architecture, facts);
+    if (offset > 0) {
+      ensure(facts.pad.value_or(offset - 1) == offset - 1, "pretrained", "facts.pad is ", *facts.pad,
+             ", but in this format it is ", offset - 1);
+      json["pad_token_id"] = offset - 1;
     }
     ensure(!model.encoder.blocks.empty(), "pretrained", "a model without layers cannot be saved in this format");
     const auto& config = model.config;
     const auto block = config.stack().layer(0);
     json.update({{"vocab_size", config.vocabulary},
-                 {"max_position_embeddings", config.max_positions + Offset},
+                 {"max_position_embeddings", config.max_positions + offset},
                  {"type_vocab_size", config.types},
                  {"num_hidden_layers", config.layers},
                  {"hidden_size", block.width},

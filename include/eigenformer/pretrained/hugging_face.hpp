@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "eigenformer/core/open_file.hpp"
 #include "eigenformer/pretrained/bart.hpp"
@@ -32,27 +33,57 @@ namespace detail {
 
 template <class... Each>
 struct FamilyList {};
-/// The families of checkpoints that a type of model can be loaded from; it is saved as the first.
+/// All families of checkpoints; the rest follows from this list.
+using Families = FamilyList<LlamaFamily<LlamaTraits>, Gpt2Family, MinGptFamily, LlamaFamily<Qwen3Traits>,
+                            BertFamily<BertTraits>, BertFamily<RobertaTraits>, T5Family<T5Traits>,
+                            T5Family<T5v11Traits>, BartFamily<BartTraits>, BartFamily<MarianTraits>>;
+
+/// f(std::type_identity<Family>()) for each.
+template <class F, class... Each>
+void each_family(FamilyList<Each...>, F&& f) {
+  (f(std::type_identity<Each>{}), ...);
+}
+
+template <class Model, class Kept, class All>
+struct FamiliesOf : std::type_identity<Kept> {};
+template <class Model, class... Kept, class Family, class... Left>
+struct FamiliesOf<Model, FamilyList<Kept...>, FamilyList<Family, Left...>>
+    : FamiliesOf<Model,
+                 std::conditional_t<std::is_same_v<Model, typename Family::template Model<typename Model::T>>,
+                                    FamilyList<Kept..., Family>, FamilyList<Kept...>>,
+                 FamilyList<Left...>> {};
+/// Those that a type of model can be loaded from; it is saved as the first.
 template <class Model>
-struct FamiliesOf;
-template <Real T>
-struct FamiliesOf<Gpt2<T>> : std::type_identity<FamilyList<Gpt2Family, MinGptFamily>> {};
-template <Real T>
-struct FamiliesOf<Llama<T>> : std::type_identity<FamilyList<LlamaFamily<false>>> {};
-template <Real T>
-struct FamiliesOf<Qwen3<T>> : std::type_identity<FamilyList<LlamaFamily<true>>> {};
-template <Real T>
-struct FamiliesOf<Bert<T>> : std::type_identity<FamilyList<BertFamily<0>>> {};
-template <Real T>
-struct FamiliesOf<Roberta<T>> : std::type_identity<FamilyList<BertFamily<2>>> {};
-template <Real T>
-struct FamiliesOf<T5<T>> : std::type_identity<FamilyList<T5Family<false>>> {};
-template <Real T>
-struct FamiliesOf<T5v11<T>> : std::type_identity<FamilyList<T5Family<true>>> {};
-template <Real T>
-struct FamiliesOf<Bart<T>> : std::type_identity<FamilyList<BartFamily<false>>> {};
-template <Real T>
-struct FamiliesOf<Marian<T>> : std::type_identity<FamilyList<BartFamily<true>>> {};
+constexpr auto families_of() {
+  using Found = typename FamiliesOf<Model, FamilyList<>, Families>::type;
+  static_assert(!std::is_same_v<Found, FamilyList<>>, "no family of checkpoints has models of this type");
+  return Found();
+}
+
+/// A variant of their models, each once.
+template <class Done, class... Models>
+struct VariantOf : std::type_identity<Done> {};
+template <class... Done, class Model, class... Models>
+struct VariantOf<std::variant<Done...>, Model, Models...>
+    : VariantOf<
+          std::conditional_t<(std::is_same_v<Model, Done> || ...), std::variant<Done...>, std::variant<Done..., Model>>,
+          Models...> {};
+template <Real T, class... Each>
+auto variant_of(FamilyList<Each...>) -> typename VariantOf<std::variant<>, typename Each::template Model<T>...>::type;
+
+/// What model_type may be.
+inline std::string all_types() {
+  std::vector<std::string_view> seen;
+  std::string text;
+  each_family(Families{}, [&]<class Family>(std::type_identity<Family>) {
+    for (const std::string_view type : Family::types) {
+      if (std::find(seen.begin(), seen.end(), type) != seen.end()) continue;
+      seen.push_back(type);
+      text.append(text.empty() ? "" : ", ").append(type);
+    }
+  });
+  return text;
+}
 
 /// A model without memory, and Errors that name the file.
 template <class Family>
@@ -98,21 +129,6 @@ Pretrained<typename Family::template Model<T>> load_as(CheckpointFiles& files, C
   return loaded;
 }
 
-template <class Model, class... Each>
-Pretrained<Model> load_as_one_of(FamilyList<Each...>, CheckpointFiles& files, const PretrainedOptions& options) {
-  ConfigFile config = files.config();
-  std::optional<Pretrained<Model>> loaded;
-  const auto attempt = [&]<class Family>(std::type_identity<Family>) {
-    if (!loaded && is_one_of<Family>(config))
-      loaded.emplace(load_as<Family, typename Model::T>(files, config, options));
-  };
-  (attempt(std::type_identity<Each>{}), ...);
-  if (!loaded)
-    config.refuse("model_type", "is ", in_quotes(config.text("model_type")),
-                  ": this checkpoint is of another type of model");
-  return std::move(*loaded);
-}
-
 }  // namespace detail
 
 /// Loads a folder as this type of model: Llama<float> for LLaMA, Mistral and Qwen 2, and so on. Weights are read
@@ -122,7 +138,16 @@ Pretrained<Model> load_as_one_of(FamilyList<Each...>, CheckpointFiles& files, co
 /// that of residual connections, and acts only in a context with random numbers.
 template <class Model>
 Pretrained<Model> load_hugging_face(CheckpointFiles& files, const PretrainedOptions& options = {}) {
-  return detail::load_as_one_of<Model>(typename detail::FamiliesOf<Model>::type{}, files, options);
+  detail::ConfigFile config = files.config();
+  std::optional<Pretrained<Model>> loaded;
+  detail::each_family(detail::families_of<Model>(), [&]<class Family>(std::type_identity<Family>) {
+    if (!loaded && detail::is_one_of<Family>(config))
+      loaded.emplace(detail::load_as<Family, typename Model::T>(files, config, options));
+  });
+  if (!loaded)
+    config.refuse("model_type", "is ", detail::in_quotes(config.text("model_type")),
+                  ": this checkpoint is of another type of model");
+  return std::move(*loaded);
 }
 template <class Model>
 Pretrained<Model> load_hugging_face(const std::filesystem::path& folder, const PretrainedOptions& options = {}) {
@@ -132,28 +157,21 @@ Pretrained<Model> load_hugging_face(const std::filesystem::path& folder, const P
 
 /// A checkpoint of any family: its model is a variant, to be visited with std::visit.
 template <Real T = float>
-using AnyPretrained =
-    Pretrained<std::variant<Llama<T>, Gpt2<T>, Qwen3<T>, Bert<T>, Roberta<T>, T5<T>, T5v11<T>, Bart<T>, Marian<T>>>;
+using AnyPretrained = Pretrained<decltype(detail::variant_of<T>(detail::Families{}))>;
 
 /// Loads whatever there is, as config.json's model_type says.
 template <Real T = float>
 AnyPretrained<T> load_pretrained(CheckpointFiles& files, const PretrainedOptions& options = {}) {
   detail::ConfigFile config = files.config();
   std::optional<AnyPretrained<T>> loaded;
-  const auto attempt = [&]<class Family>(std::type_identity<Family>) {
+  detail::each_family(detail::Families{}, [&]<class Family>(std::type_identity<Family>) {
     if (loaded || !detail::is_one_of<Family>(config)) return;
     auto one = detail::load_as<Family, T>(files, config, options);
     loaded.emplace(AnyPretrained<T>{std::move(one.model), std::move(one.facts)});
-  };
-  const auto attempts = [&]<class... Each>(detail::FamilyList<Each...>) { (attempt(std::type_identity<Each>{}), ...); };
-  attempts(detail::FamilyList<detail::MinGptFamily, detail::Gpt2Family, detail::LlamaFamily<false>,
-                              detail::LlamaFamily<true>, detail::BertFamily<0>, detail::BertFamily<2>,
-                              detail::T5Family<false>, detail::T5Family<true>, detail::BartFamily<false>,
-                              detail::BartFamily<true>>{});
+  });
   if (!loaded)
-    config.refuse("model_type", "is ", detail::in_quotes(config.text("model_type")),
-                  ", but only gpt2, llama, mistral, qwen2, qwen3, bert, roberta, xlm-roberta, t5, mt5, bart, marian "
-                  "and minGPT's are supported");
+    config.refuse("model_type", "is ", detail::in_quotes(config.text("model_type")), ", but only ", detail::all_types(),
+                  " are supported");
   return std::move(*loaded);
 }
 
@@ -210,7 +228,7 @@ void save_or_check(const std::filesystem::path& folder, const Model& model, cons
     replace_text_file("pretrained", folder / "generation_config.json", tokens_of(json).dump(2) + "\n");
     saved.finish();
   };
-  save_as(typename FamiliesOf<Model>::type{});
+  save_as(families_of<Model>());
 }
 
 }  // namespace detail

@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -173,16 +172,28 @@ inline void write_rope(nlohmann::json& json, const RotaryConfig& config, Index m
   json["rope_scaling"] = rope;
 }
 
-/// QwenThree: with norms of heads.
-template <bool QwenThree>
+/// LLaMA, Mistral and Qwen 2.
+struct LlamaTraits {
+  template <Real T>
+  using Model = Llama<T>;
+  using Config = Llama<>::Config;
+  static constexpr std::string_view types[] = {"llama", "mistral", "qwen2"};
+  static constexpr bool head_norms = false;
+};
+struct Qwen3Traits {
+  template <Real T>
+  using Model = Qwen3<T>;
+  using Config = Qwen3<>::Config;
+  static constexpr std::string_view types[] = {"qwen3"};
+  static constexpr bool head_norms = true;  // of queries and keys
+};
+
+template <class Traits>
 struct LlamaFamily {
   template <Real T>
-  using Model = std::conditional_t<QwenThree, Qwen3<T>, Llama<T>>;
-  using Config = typename std::conditional_t<QwenThree, Qwen3<>, Llama<>>::Config;
-  static constexpr auto types = [] {
-    if constexpr (QwenThree) return std::array<std::string_view, 1>{"qwen3"};
-    else return std::array<std::string_view, 3>{"llama", "mistral", "qwen2"};
-  }();
+  using Model = typename Traits::template Model<T>;
+  using Config = typename Traits::Config;
+  static constexpr auto& types = Traits::types;
   static bool claims(ConfigFile&) { return true; }
   static constexpr Naming naming{.prefix = "model.", .rows = llama_rows, .skipped = llama_skipped};
 
@@ -204,14 +215,14 @@ struct LlamaFamily {
     attention.kv_heads = tensors.size(file, "num_key_value_heads", heads);
     attention.bias = qwen2;
     config.block.residual.norm.epsilon = file.positive("rms_norm_eps", 1e-6);
-    if constexpr (QwenThree) {
+    if constexpr (qwen3) {
       attention.head_width = tensors.size(file, "head_dim", 128);
       attention.per_head.norm.epsilon = config.block.residual.norm.epsilon;
     } else if (file.has("head_dim")) {
       attention.head_width = tensors.size(file, "head_dim");
     }
     file.ignore("head_dim");
-    if (QwenThree || type == "llama") attention.bias = file.flag("attention_bias", false);
+    if (qwen3 || type == "llama") attention.bias = file.flag("attention_bias", false);
     if (qwen2) attention.output_bias = false;
     config.block.feed_forward.bias = type == "llama" && file.flag("mlp_bias", false);
     config.vocabulary = tensors.size(file, "vocab_size");
@@ -220,7 +231,7 @@ struct LlamaFamily {
     if (mistral)
       attention.window = file.mentions("sliding_window") ? file.integer("sliding_window", 1, most_tokens, 0)
                                                          : 4096;  // as transformers does
-    if (qwen2 || QwenThree) set_windows(config, file);
+    if (qwen2 || qwen3) set_windows(config, file);
     return {config, read_facts(file, max_positions)};
   }
 
@@ -236,7 +247,7 @@ struct LlamaFamily {
     for (Index i = 0; i < config.layers; ++i) windows.push_back(stack.layer(i).attention.window);
     const bool windowed = std::any_of(windows.begin(), windows.end(), [](Index window) { return window > 0; });
     const bool qwen2 = attention.bias && !*attention.output_bias, mistral = windowed && !qwen2;
-    nlohmann::json json = QwenThree ? write_common<T>("qwen3", "Qwen3ForCausalLM", facts)
+    nlohmann::json json = qwen3     ? write_common<T>("qwen3", "Qwen3ForCausalLM", facts)
                           : qwen2   ? write_common<T>("qwen2", "Qwen2ForCausalLM", facts)
                           : mistral ? write_common<T>("mistral", "MistralForCausalLM", facts)
                                     : write_common<T>("llama", "LlamaForCausalLM", facts);
@@ -250,11 +261,11 @@ struct LlamaFamily {
                  {"rms_norm_eps", block.residual.norm.epsilon},
                  {"max_position_embeddings", facts.max_positions},
                  {"tie_word_embeddings", config.tied}});
-    if (QwenThree || attention.head_width * block.heads != block.width) json["head_dim"] = attention.head_width;
-    if (QwenThree || (!qwen2 && !mistral)) json["attention_bias"] = attention.bias;
-    if (!QwenThree && !qwen2 && !mistral) json["mlp_bias"] = block.feed_forward.bias;
-    if (mistral && !QwenThree) json["sliding_window"] = attention.window;
-    if (qwen2 || QwenThree) {
+    if (qwen3 || attention.head_width * block.heads != block.width) json["head_dim"] = attention.head_width;
+    if (qwen3 || (!qwen2 && !mistral)) json["attention_bias"] = attention.bias;
+    if (!qwen3 && !qwen2 && !mistral) json["mlp_bias"] = block.feed_forward.bias;
+    if (mistral && !qwen3) json["sliding_window"] = attention.window;
+    if (qwen2 || qwen3) {
       json["use_sliding_window"] = windowed;
       json["layer_types"] = nlohmann::json::array();
       for (const Index window : windows) {
@@ -270,7 +281,7 @@ struct LlamaFamily {
   template <Real T>
   static std::function<Index(Index)> permute(const Model<T>& model, const std::string& path) {
     if (model.config.position.layout == RotaryLayout::halves) return nullptr;
-    ensure(!QwenThree, "pretrained", "interleaved rotary positions cannot be saved in this format");
+    ensure(!qwen3, "pretrained", "interleaved rotary positions cannot be saved in this format");
     if (path.find(".attention.query.") == std::string::npos && path.find(".attention.key.") == std::string::npos)
       return nullptr;
     return [width = model.config.position.head_width](Index row) {
@@ -280,6 +291,8 @@ struct LlamaFamily {
   }
 
  private:
+  static constexpr bool qwen3 = Traits::head_norms;
+
   /// To the layers that have one: those that layer_types names, or all from max_window_layers on.
   static void set_windows(auto& config, ConfigFile& file) {
     const Index layers = config.layers;

@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <type_traits>
 
 #include "eigenformer/model/t5.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
@@ -62,23 +61,39 @@ inline constexpr auto t5v11_rows = [] {
 inline constexpr std::string_view t5_skipped[] = {
     "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
 
-template <bool Gated>
+struct T5Traits {
+  template <Real T>
+  using Model = T5<T>;
+  using Config = T5<>::Config;
+  static constexpr bool gated = false;
+  static constexpr std::string_view feed_forward = "relu", activation = "relu";
+  static constexpr std::span<const NameRow> rows = t5_rows;
+};
+struct T5v11Traits {
+  template <Real T>
+  using Model = T5v11<T>;
+  using Config = T5v11<>::Config;
+  static constexpr bool gated = true;
+  static constexpr std::string_view feed_forward = "gated-gelu", activation = "gelu_new";
+  static constexpr std::span<const NameRow> rows = t5v11_rows;
+};
+
+template <class Traits>
 struct T5Family {
   template <Real T>
-  using Model = std::conditional_t<Gated, T5v11<T>, T5<T>>;
-  using Config = typename std::conditional_t<Gated, T5v11<>, T5<>>::Config;
+  using Model = typename Traits::template Model<T>;
+  using Config = typename Traits::Config;
   static constexpr std::string_view types[] = {"t5", "mt5"};
-  static bool claims(ConfigFile& file) { return file.text("feed_forward_proj", "relu").starts_with("gated") == Gated; }
-  static constexpr Naming naming{
-      .prefix = "",
-      .rows = Gated ? std::span<const NameRow>(t5v11_rows) : std::span<const NameRow>(t5_rows),
-      .skipped = t5_skipped};
+  static bool claims(ConfigFile& file) {
+    return file.text("feed_forward_proj", "relu").starts_with("gated") == Traits::gated;
+  }
+  static constexpr Naming naming{.prefix = "", .rows = Traits::rows, .skipped = t5_skipped};
 
   static Described<Config> read(ConfigFile& file, const TensorList& tensors) {
     read_common(file, true);
-    file.only("feed_forward_proj", {Gated ? "gated-gelu" : "relu"});
-    file.only("dense_act_fn", {Gated ? "gelu_new" : "relu"});
-    file.only("is_gated_act", {Gated});
+    file.only("feed_forward_proj", {Traits::feed_forward});
+    file.only("dense_act_fn", {Traits::activation});
+    file.only("is_gated_act", {Traits::gated});
     file.only("relative_attention_num_buckets", {32});
     file.only("relative_attention_max_distance", {128});
     file.ignore_all(std::array{"n_positions", "max_position_embeddings"});  // relative positions have no end
@@ -112,7 +127,7 @@ struct T5Family {
                  {"num_heads", config.block.heads},
                  {"layer_norm_epsilon", config.block.residual.norm.epsilon},
                  {"dropout_rate", config.block.dropout},
-                 {"feed_forward_proj", Gated ? "gated-gelu" : "relu"},
+                 {"feed_forward_proj", Traits::feed_forward},
                  {"relative_attention_num_buckets", config.position.buckets},
                  {"relative_attention_max_distance", config.position.furthest}});
     const bool tied = config.sharing == Sharing::all, scaled = config.logit_scale != 1;
