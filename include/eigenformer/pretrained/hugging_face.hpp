@@ -34,9 +34,9 @@ namespace detail {
 template <class... Each>
 struct FamilyList {};
 /// All families of checkpoints; the rest follows from this list.
-using Families = FamilyList<LlamaFamily<LlamaTraits>, Gpt2Family, MinGptFamily, LlamaFamily<Qwen3Traits>,
-                            BertFamily<BertTraits>, BertFamily<RobertaTraits>, T5Family<T5Traits>,
-                            T5Family<T5v11Traits>, BartFamily<BartTraits>, BartFamily<MarianTraits>>;
+using Families = FamilyList<Gpt2Family, LlamaFamily<LlamaTraits>, LlamaFamily<Qwen3Traits>, BertFamily<BertTraits>,
+                            BertFamily<RobertaTraits>, T5Family<T5Traits>, T5Family<T5v11Traits>,
+                            BartFamily<BartTraits>, BartFamily<MarianTraits>, MinGptFamily>;
 
 /// f(std::type_identity<Family>()) for each.
 template <class F, class... Each>
