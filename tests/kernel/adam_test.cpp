@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "support/guarded.hpp"
@@ -119,6 +120,26 @@ TEST(SquaredNorm, IsSummedInDouble) {
   const std::vector<float> huge(4, 1e20f), small(1000000, 1e-3f);
   EXPECT_NEAR(std::sqrt(kernel::squared_norm<float>({}, arena, 4, huge.data())), 2e20, 1e14);
   EXPECT_NEAR(kernel::squared_norm<float>({}, arena, 1000000, small.data()), 1, 1e-7) << "rounding of 1e-3f, no more";
+}
+
+/// The squared norm, computed so many bytes further down the stack.
+template <std::size_t Bytes>
+[[gnu::noinline]] double squared_norm_below(Arena& arena, Index count, const float* x) {
+  volatile char frame[Bytes] = {};
+  const double sum = kernel::squared_norm<float>({}, arena, count, x);
+  return frame[0] == 0 ? sum : 0;
+}
+
+TEST(SquaredNorm, DoesNotDependOnWhereTheStackLies) {
+  Arena arena;
+  std::vector<float> x(10000);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
+  std::vector<double> sums;
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (sums.push_back(squared_norm_below<16 * (I + 1)>(arena, 10000, x.data())), ...);
+  }
+  (std::make_index_sequence<16>());
+  for (const double sum : sums) EXPECT_EQ(sum, sums[0]);
 }
 
 TEST(SquaredNorm, ShowsWhatIsNotFinite) {
