@@ -72,11 +72,11 @@ struct FadingScores {
   using Config = FadingScoresConfig;
   struct Row {
     T rate, own;
-    auto slope(auto s, Index j, auto n) const {  // by s
+    auto derivative(auto s, Index j, auto n) const {  // by s
       using V = decltype(s);
       return V(T{1}) / fma(V(rate), absolute(kernel::counting(own + static_cast<T>(j), n)), V(T{1}));
     }
-    auto operator()(auto s, Index j, auto n) const { return s * slope(s, j, n); }
+    auto operator()(auto s, Index j, auto n) const { return s * derivative(s, j, n); }
   };
   T rate;
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -160,12 +161,18 @@ class HiddenProblem {
       Tensor<T, 3> key_slopes(product_key.shape());
       Tensor<kernel::AttentionRow<T>, 3> rows(Shape{batch, heads, queries});
       Arena arena;
-      kernel::AttentionInputs<T> in{query, key, value, scale, mask(), dropout};
-      if (summed_) in.distances = {sums, sum_slopes, before_};
-      kernel::attention_forward<T>(threads, arena, in, output, rows, score);
+      const kernel::AttentionInputs<T> in{query, key, value, scale, mask(), dropout};
+      const auto run = [&](const auto& forward, const auto& backward) {
+        kernel::attention_forward<T>(threads, arena, in, output, rows, forward);
+        kernel::attention_backward<T>(threads, arena, in, output, rows, doutput, {dquery, false}, {dkey, false},
+                                      {dvalue, false}, backward);
+      };
       const auto learns = learned(bias_slopes.view(), query_slopes.view(), key_slopes.view());
-      kernel::attention_backward<T>(threads, arena, in, output, rows, doutput, {dquery, false}, {dkey, false},
-                                    {dvalue, false}, learns);
+      const auto summing = [&](const auto& inner) {
+        return kernel::DistanceSums<T, std::remove_cvref_t<decltype(inner)>>{inner, sums, sum_slopes, before_};
+      };
+      if (summed_) run(summing(score), summing(learns));
+      else run(score, learns);
       all.add("output", output), all.add("dquery", dquery), all.add("dkey", dkey), all.add("dvalue", dvalue);
       all.add("dbias", bias_slopes), all.add("d(product query)", query_slopes), all.add("d(product key)", key_slopes),
           all.add("sums", sums);

@@ -199,7 +199,8 @@ TEST(AttentionCases, RefusesWhatItWouldIgnore) {
             std::string::npos);
   Tensor<float, 4> sums(Shape{1, 1, 1, 3});
   EXPECT_NE(error_of([&] {
-              op::attention<float>(ctx, heads_of_x.view(), heads_of_x.view(), heads_of_x.view(), {}, {}, {}, {sums, 1});
+              op::attention<float>(ctx, heads_of_x.view(), heads_of_x.view(), heads_of_x.view(), {},
+                                   op::DistanceSums<float>{{}, sums, 1});
             }).find("sums of distances"),
             std::string::npos);
 }

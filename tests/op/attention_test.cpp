@@ -22,7 +22,7 @@ TEST(OpAttention, SumsOfDistancesAlone) {
   const auto sums_of = [&](Context& ctx) {
     const View<double, 4> sums = ctx.output<double>(slopes.shape());
     op::attention<double>(ctx, std::as_const(q).view(), k.view(), v.view(), {.scale = 0.5, .mask = {.causal = true}},
-                          kernel::PlainScore{}, {}, {sums, 2});
+                          op::DistanceSums<double>{{}, sums, 2});
     return ConstView<double, 4>(sums);
   };
   Tensor<double, 4> dq(shape), dk(shape), dv(shape);
@@ -59,17 +59,17 @@ TEST(OpAttention, DistancesOfNoColumn) {
   const Tensor<float, 4> q(Shape{1, 3, 2, 4}), logits(Shape{1, 3, 2, 5});
   const Tensor<float, 2> bias(Shape{2, 5});
   const Tensor<float, 3> r(Shape{2, 4, 5});
-  const auto attend = [&](const auto& score, const op::DistanceSums<float>& sums = {}) {
-    return error_of([&] { op::attention<float>(ctx, q.view(), q.view(), q.view(), {}, score, {}, sums); });
+  const auto attend = [&](const auto& score) {
+    return error_of([&] { op::attention<float>(ctx, q.view(), q.view(), q.view(), {}, score); });
   };
   for (const Index before : {Index{-1}, Index{5}, most, -most}) {
     const std::string text = "[attention] distance 0 at " + std::to_string(before) + " of 5 distances";
     EXPECT_EQ(attend(op::DistanceScore<float>{{bias, before}}), text);
     EXPECT_EQ(attend(op::RelativeKeyScore<float>{logits, before}), text);
-    EXPECT_EQ(attend(kernel::PlainScore{}, {ctx.output<float>(logits.shape()), before}), text);
+    EXPECT_EQ(attend(op::DistanceSums<float>{{}, ctx.output<float>(logits.shape()), before}), text);
   }
-  EXPECT_EQ(attend(kernel::PlainScore{}, {ctx.output<float>(Shape{1, 2, 3, 5}), 2}),
-            "[attention] sums of distances (1, 2, 3, 5) do not fit queries (1, 3, 2, 4)");
+  EXPECT_EQ(attend(op::DistanceSums<float>{{}, ctx.output<float>(Shape{1, 2, 3, 5}), 2}),
+            "[attention] sums of distances (1, 2, 3, 5) do not fit 1 sequences of 3 queries and 2 heads");
   EXPECT_EQ(attend(op::RelativeProductScore<float>{q, r, most, 1}),
             "[attention] relative keys (2, 4, 5), distance 0 at " + std::to_string(most) +
                 ", do not reach 2 tokens back and 2 forth");

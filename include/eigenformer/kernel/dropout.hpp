@@ -68,6 +68,14 @@ struct Dropout {
     }
   }
 
+  /// The factors of columns first, …, last − 1 of a row. Memory has room for the whole chunks that these lie in.
+  template <class T>
+  const T* window(Index row, Index first, Index last, T* memory) const {
+    const Index start = first / chunk * chunk;
+    for (Index column = start; column < last; column += chunk) factors(row, column / chunk, memory + (column - start));
+    return memory + (first - start);
+  }
+
   /// Sets kept[j] to false where column first + j of a row is dropped.
   void drop(Index row, Index first, Index count, bool* kept) const {
     float some[static_cast<std::size_t>(chunk)];

@@ -1,20 +1,23 @@
-// Score: what happens to a score between q·k and the softmax, inlined into the attention kernels. A Score is a type
-// with
+// Score: what happens to a score between q·k and the softmax. A Score is a type with any of
 //   row(at, first, count)  → a function of (s, Index j, n) that returns the new scores of keys first + j, …, a vector
-//   or a
-//                            pack of them, j < count;
-//                            it may have derivative(s, j, n), the derivative by s, which else is 1;
-//   collect(at, first, count, gradients)   optional: adds dL/d(score) of these keys to the gradient of what it learns;
-//   it is 0 of
-//                            what is hidden, beside which nothing that is multiplied by it counts;
+//     or a pack of them, j < count; inlined into a loop over a row. It may have derivative(s, j, n), the derivative by
+//     s, which else is 1;
+//   collect(at, first, count, gradients)  adds dL/d(score) of these keys to the gradient of what it learns; it is 0 of
+//     what is hidden, beside which nothing that is multiplied by it counts;
 //   shared_by_batch(), shared_by_heads()  with collect: whether several sequences or heads add to the same place.
-// Scores come scaled, in natural units; what the mask hides is hidden afterwards.
+// Scores come scaled, in natural units; what the mask hides is hidden afterwards. A Score may also sum up weights by
+// row:
+//   begin_row(at)  empties the sums;
+//   add_weights(at, first, count, weights)  adds the weights of these keys, after dropout;
+//   rescale_row(at, factor)  multiplies what has been summed;
+//   add_dot(at, dot)  → dot + Σ sums·dL/d(sums);
+//   add_weight_gradients(at, first, count, gradients)  adds what comes from the sums to dL/d(weight).
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <type_traits>
+#include <limits>
 
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/view.hpp"
@@ -207,5 +210,145 @@ struct CappedScore {
     }
   };
 };
+
+/// A score, and the sums of the weights by distance, which relative values are mixed by (Shaw et al. 2018): column
+/// distance + sums_before, clipped at the ends.
+template <class T, class Score>
+struct DistanceSums : Score {
+  View<T, 4> sums;          // (B, H, N, distances)
+  ConstView<T, 4> dsums{};  // dL/d(sums), for the backward pass; null: none
+  Index sums_before = 0;
+
+  void begin_row(const ScoreRow& at) const { std::fill_n(&sums(at.b, at.h, at.i, 0), sums.extent(3), T{0}); }
+  void rescale_row(const ScoreRow& at, T factor) const {
+    T* const line = &sums(at.b, at.h, at.i, 0);
+    for_vectors<T>(sums.extent(3), [&](Index d, auto n) { store(line + d, load(line + d, n) * Vec<T>(factor), n); });
+  }
+  void add_weights(const ScoreRow& at, Index first, Index count, const T* weights) const {
+    detail::add_clipped(&sums(at.b, at.h, at.i, 0), sums.extent(3) - 1, first - at.position + sums_before, weights,
+                        count);
+  }
+  T add_dot(const ScoreRow& at, T dot) const {
+    if (!dsums) return dot;
+    return dot + detail::selected_dot<T>(&sums(at.b, at.h, at.i, 0), &dsums(at.b, at.h, at.i, 0), dsums.extent(3));
+  }
+  void add_weight_gradients(const ScoreRow& at, Index first, Index count, T* gradients) const {
+    if (!dsums) return;
+    const T* const line = &dsums(at.b, at.h, at.i, 0);
+    for_vec_packs<T>(count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+      const auto some = load(gradients + j, n);
+      store(gradients + j,
+            some + detail::clipped_line(some, line, dsums.extent(3) - 1, first + j - at.position + sums_before), n);
+    });
+  }
+};
+
+namespace detail {
+
+/// What the forward pass calls of a Score, for a row at a time: its type is forgotten, so that the pass is compiled
+/// once, not once for every score.
+template <class T>
+class ForwardScore {
+ public:
+  template <class Score>
+  explicit ForwardScore(const Score& score) : score_(&score) {
+    if constexpr (requires { score.row(ScoreRow{}, Index{}, Index{}); })
+      apply_ = [](const void* of, const ScoreRow& at, Index first, Index count, T* scores) {
+        const auto f = static_cast<const Score*>(of)->row(at, first, count);
+        for_vec_packs<T>(count, [&](Index j, auto n)
+                                    EIGENFORMER_INLINE_LAMBDA { store(scores + j, f(load(scores + j, n), j, n), n); });
+      };
+    if constexpr (requires { score.begin_row(ScoreRow{}); }) {
+      begin_row_ = [](const void* of, const ScoreRow& at) { static_cast<const Score*>(of)->begin_row(at); };
+      rescale_row_ = [](const void* of, const ScoreRow& at, T factor) {
+        static_cast<const Score*>(of)->rescale_row(at, factor);
+      };
+      add_weights_ = [](const void* of, const ScoreRow& at, Index first, Index count, const T* weights) {
+        static_cast<const Score*>(of)->add_weights(at, first, count, weights);
+      };
+    }
+  }
+
+  /// Products become scores, in place.
+  void apply(const ScoreRow& at, Index first, Index count, T* scores) const {
+    if (apply_) apply_(score_, at, first, count, scores);
+  }
+  bool adds_weights() const { return add_weights_; }
+  void begin_row(const ScoreRow& at) const {
+    if (begin_row_) begin_row_(score_, at);
+  }
+  void rescale_row(const ScoreRow& at, T factor) const {
+    if (rescale_row_) rescale_row_(score_, at, factor);
+  }
+  void add_weights(const ScoreRow& at, Index first, Index count, const T* weights) const {
+    if (add_weights_) add_weights_(score_, at, first, count, weights);
+  }
+
+ protected:
+  const void* score_;
+
+ private:
+  void (*apply_)(const void* of, const ScoreRow& at, Index first, Index count, T* scores) = nullptr;
+  void (*begin_row_)(const void* of, const ScoreRow& at) = nullptr;
+  void (*rescale_row_)(const void* of, const ScoreRow& at, T factor) = nullptr;
+  void (*add_weights_)(const void* of, const ScoreRow& at, Index first, Index count, const T* weights) = nullptr;
+};
+
+/// Likewise what the backward pass calls.
+template <class T>
+class BackwardScore : public ForwardScore<T> {
+ public:
+  template <class Score>
+  explicit BackwardScore(const Score& score) : ForwardScore<T>(score) {
+    if constexpr (requires { score.row(ScoreRow{}, Index{}, Index{}).derivative(Vec<T>(), Index{}, Index{}); })
+      differentiate_ = [](const void* of, const ScoreRow& at, Index first, Index count, const T* raw, T* gradients) {
+        const auto f = static_cast<const Score*>(of)->row(at, first, count);
+        for_vec_packs<T>(count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+          store(gradients + j, load(gradients + j, n) * f.derivative(load(raw + j, n), j, n), n);
+        });
+      };
+    if constexpr (requires { score.collect(ScoreRow{}, Index{}, Index{}, static_cast<const T*>(nullptr)); }) {
+      collect_ = [](const void* of, const ScoreRow& at, Index first, Index count, const T* gradients) {
+        static_cast<const Score*>(of)->collect(at, first, count, gradients);
+      };
+      shared_by_batch_ = score.shared_by_batch(), shared_by_heads_ = score.shared_by_heads();
+    }
+    if constexpr (requires { score.begin_row(ScoreRow{}); }) {
+      add_dot_ = [](const void* of, const ScoreRow& at, T dot) {
+        return static_cast<const Score*>(of)->add_dot(at, dot);
+      };
+      add_weight_gradients_ = [](const void* of, const ScoreRow& at, Index first, Index count, T* gradients) {
+        static_cast<const Score*>(of)->add_weight_gradients(at, first, count, gradients);
+      };
+    }
+  }
+
+  bool has_derivative() const { return differentiate_; }
+  bool shared_by_batch() const { return shared_by_batch_; }
+  bool shared_by_heads() const { return shared_by_heads_; }
+  /// dL/d(score) becomes dL/d(raw): of what apply() was given.
+  void differentiate(const ScoreRow& at, Index first, Index count, const T* raw, T* gradients) const {
+    if (differentiate_) differentiate_(score(), at, first, count, raw, gradients);
+  }
+  void collect(const ScoreRow& at, Index first, Index count, const T* gradients) const {
+    if (collect_) collect_(score(), at, first, count, gradients);
+  }
+  T add_dot(const ScoreRow& at, T dot) const { return add_dot_ ? add_dot_(score(), at, dot) : dot; }
+  void add_weight_gradients(const ScoreRow& at, Index first, Index count, T* gradients) const {
+    if (add_weight_gradients_) add_weight_gradients_(score(), at, first, count, gradients);
+  }
+
+ private:
+  const void* score() const { return this->score_; }
+
+  bool shared_by_batch_ = false, shared_by_heads_ = false;
+  void (*differentiate_)(const void* of, const ScoreRow& at, Index first, Index count, const T* raw,
+                         T* gradients) = nullptr;
+  void (*collect_)(const void* of, const ScoreRow& at, Index first, Index count, const T* gradients) = nullptr;
+  T (*add_dot_)(const void* of, const ScoreRow& at, T dot) = nullptr;
+  void (*add_weight_gradients_)(const void* of, const ScoreRow& at, Index first, Index count, T* gradients) = nullptr;
+};
+
+}  // namespace detail
 
 }  // namespace eigenformer::kernel

@@ -13,7 +13,7 @@ namespace eigenformer::inline EIGENFORMER_ABI::op {
 
 // What happens to the scores: a kernel's Score (kernel/score.hpp), which holds views and numbers only; or, if it has a
 // gradient, a type whose forward<T>() is that and whose backward<T>(ctx) is the same with a place for the gradient.
-// validate(B, H, N, M, mask) may throw where it does not fit.
+// validate(B, H, N, M, mask) may throw where it does not fit; record(ctx, y) may record what else it writes.
 
 namespace detail {
 
@@ -27,6 +27,18 @@ template <class T, int Rank>
 Gradient<T, Rank> to_add_to(Gradient<T, Rank> gradient) {
   if (gradient && !gradient.add) gradient.view.matrix().setZero();
   return {gradient.view, true};
+}
+
+/// (B, N, H, …) as (B, H, N, …)
+template <class U>
+View<U, 4> heads_first(View<U, 4> x) {
+  return {x.data(), {x.extent(0), x.extent(2), x.extent(1), x.extent(3)}, {x.stride(0), x.stride(2), x.stride(1), 1}};
+}
+
+template <class Score>
+void validate_score(const Score& score, Index batch, Index heads, Index queries, Index keys, const Mask& mask) {
+  if constexpr (requires { score.validate(batch, heads, queries, keys, mask); })
+    score.validate(batch, heads, queries, keys, mask);
 }
 
 template <class T, class Score>
@@ -77,12 +89,12 @@ struct RelativeKeyScore {
 
   template <class>
   kernel::DistanceScore<T> forward() const {
-    return {heads_first(logits), before, {}};
+    return {detail::heads_first(logits), before, {}};
   }
   template <class>
   kernel::DistanceScore<T> backward(Context& back) const {
     const auto gradient = detail::to_add_to(back.gradient(logits));
-    return {heads_first(logits), before, {gradient ? heads_first(gradient.view) : View<T, 4>(), true}};
+    return {detail::heads_first(logits), before, {gradient ? detail::heads_first(gradient.view) : View<T, 4>(), true}};
   }
   void validate(Index batch, Index heads, Index queries, Index, const Mask&) const {
     ensure(
@@ -91,16 +103,46 @@ struct RelativeKeyScore {
         " queries and ", heads, " heads");
     detail::check_before(before, logits.extent(3));
   }
+};
 
-  /// (B, N, H, …) as (B, H, N, …)
-  template <class U>
-  static View<U, 4> heads_first(View<U, 4> x) {
-    return {x.data(), {x.extent(0), x.extent(2), x.extent(1), x.extent(3)}, {x.stride(0), x.stride(2), x.stride(1), 1}};
+/// Any score, and the sums of the weights by distance, (B, N, H, distances) from ctx.output(), column distance +
+/// before: relative values are mixed by these (Shaw et al. 2018).
+template <class T, class Score = kernel::PlainScore>
+struct DistanceSums {
+  Score score;
+  View<T, 4> sums;
+  Index before;
+
+  template <class>
+  auto forward() const {
+    return summing(detail::forward_score<T>(score), {});
+  }
+  template <class>
+  auto backward(Context& back) const {
+    const ConstView<T, 4> dsums = back.gradient_so_far(sums);
+    return summing(detail::backward_score<T>(back, score), dsums ? detail::heads_first(dsums) : ConstView<T, 4>());
+  }
+  void validate(Index batch, Index heads, Index queries, Index keys, const Mask& mask) const {
+    detail::validate_score(score, batch, heads, queries, keys, mask);
+    ensure(sums.extent(0) == batch && sums.extent(1) == queries && sums.extent(2) == heads, "attention",
+           "sums of distances ", sums.shape(), " do not fit ", batch, " sequences of ", queries, " queries and ", heads,
+           " heads");
+    detail::check_before(before, sums.width());
+  }
+  /// Lets the derivative of attention, whose output is y, run although nothing else may depend on y.
+  void record(Context& ctx, View<T, 4> y) const {
+    ctx.record(sums, [y](Context& back, ConstView<T, 4>) { detail::to_add_to(back.gradient(y)); });
+  }
+
+ private:
+  template <class Inner>
+  kernel::DistanceSums<T, Inner> summing(const Inner& inner, ConstView<T, 4> dsums) const {
+    return {inner, detail::heads_first(sums), dsums, before};
   }
 };
 
-/// s + scale·query·key of the distance: query (B, N, H, E), key (H, E, distances), column distance + before (Dai et al.
-/// 2019)
+/// s + scale·query·key of the distance: query (B, N, H, E), key (H, E, distances), column distance + before (Dai et
+/// al. 2019)
 template <class T>
 struct RelativeProductScore {
   using Kernel = kernel::RelativeProductScore<T, kernel::key_block<T>>;
@@ -169,26 +211,11 @@ inline Mask saved_for_backward(Context& ctx, Mask mask) {
   return mask;
 }
 
-/// Where the sums of the weights by distance go, (B, N, H, distances) from ctx.output(); null: nowhere.
-template <class T>
-struct DistanceSums {
-  View<T, 4> sums{};
-  Index before = 0;
-
-  void validate(Shape<4> queries) const {
-    if (!sums) return;
-    ensure(sums.shape() == queries.with_width(sums.width()), "attention", "sums of distances ", sums.shape(),
-           " do not fit queries ", queries);
-    detail::check_before(before, sums.width());
-  }
-};
-
 /// query (B, N, H, E), key (B, M, K, E), value (B, M, K, E) with K dividing H; sinks (H) or null: scores of nothing →
 /// (B, N, H, E)
 template <class T, class Score = kernel::PlainScore>
 ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> key, ConstView<T, 4> value,
-                          const AttentionOptions& options, const Score& score = {}, ConstView<T, 1> sinks = {},
-                          const DistanceSums<T>& distances = {}) {
+                          const AttentionOptions& options, const Score& score = {}, ConstView<T, 1> sinks = {}) {
   ensure(query.extent(0) == key.extent(0) && key.shape() == value.shape() && query.extent(3) == key.extent(3),
          "attention", "queries ", query.shape(), ", keys ", key.shape(), " and values ", value.shape(), " do not fit");
   ensure(key.extent(2) > 0 && query.extent(2) % key.extent(2) == 0, "attention", key.extent(2),
@@ -196,15 +223,10 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
   options.mask.validate("attention", query.extent(0), query.extent(2), query.extent(1), key.extent(1));
   ensure(!sinks || sinks.size() == query.extent(2), "attention", sinks.size(), " sinks do not fit ", query.extent(2),
          " heads");
-  if constexpr (requires { score.validate(Index{}, Index{}, Index{}, Index{}, options.mask); })
-    score.validate(query.extent(0), query.extent(2), query.extent(1), key.extent(1), options.mask);
-  distances.validate(query.shape());
+  detail::validate_score(score, query.extent(0), query.extent(2), query.extent(1), key.extent(1), options.mask);
   const Mask mask = saved_for_backward(ctx, options.mask);
   const kernel::AttentionInputs<T> in{
-      query, key,
-      value, static_cast<T>(options.scale),
-      mask,  next_dropout(ctx, options.dropout),
-      sinks, {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};
+      query, key, value, static_cast<T>(options.scale), mask, next_dropout(ctx, options.dropout), sinks};
   const View<T, 4> y = ctx.output<T>(query.shape());
   const auto rows =
       ctx.arena.allocate<kernel::AttentionRow<T>>(Shape{query.extent(0), query.extent(2), query.extent(1)});
@@ -213,16 +235,10 @@ ConstView<T, 4> attention(Context& ctx, ConstView<T, 4> query, ConstView<T, 4> k
     // Should they share memory, then the kernel overwrites in this order: dkey, dvalue, dquery.
     const auto dkey = back.gradient(in.key), dvalue = back.gradient(in.value), dquery = back.gradient(in.query);
     const auto dsinks = back.gradient(in.sinks);
-    auto with_slopes = in;
-    if (distances.sums)
-      if (const auto slopes = back.gradient_so_far(distances.sums))
-        with_slopes.distances.slopes = RelativeKeyScore<T>::heads_first(slopes);
-    kernel::attention_backward<T>(back.threads, back.arena, with_slopes, y, rows, dy, dquery, dkey, dvalue,
+    kernel::attention_backward<T>(back.threads, back.arena, in, y, rows, dy, dquery, dkey, dvalue,
                                   detail::backward_score<T>(back, score), dsinks);
   });
-  // Runs before the above, which should run though nothing else depends on y.
-  if (distances.sums)
-    ctx.record(distances.sums, [=](Context& back, ConstView<T, 4>) { detail::to_add_to(back.gradient(y)); });
+  if constexpr (requires { score.record(ctx, y); }) score.record(ctx, y);  // runs before the above
   return y;
 }
 
@@ -233,14 +249,14 @@ inline void check_cached(const Context& ctx, const Mask& mask) {
          "with a cache, a mask is causal or has a window");
 }
 
-/// The same with keys and values from caches, for queries (1, N of all, H, E) of their sequences, one after the other;
-/// the last query of a sequence is its last key's. The mask is causal, has a window, or allows everything. Not
+/// The same with keys and values from caches, for queries (1, N of all, H, E) of their sequences, one after the
+/// other; the last query of a sequence is its last key's. The mask is causal, has a window, or allows everything. Not
 /// recorded.
 template <class T, class Score = kernel::PlainScore>
 ConstView<T, 4> cached_attention(Context& ctx, ConstView<T, 4> query,
                                  ConstView<typename kernel::CachedAttentionInputs<T>::Sequence, 1> sequences,
                                  Index kv_heads, Index head_width, const Mask& mask, const Score& score = {},
-                                 ConstView<T, 1> sinks = {}, const DistanceSums<T>& distances = {}) {
+                                 ConstView<T, 1> sinks = {}) {
   const Index heads = query.extent(2);
   check_cached(ctx, mask);
   Index queries = 0, longest = 0;
@@ -255,18 +271,9 @@ ConstView<T, 4> cached_attention(Context& ctx, ConstView<T, 4> query,
   ensure(kv_heads > 0 && heads % kv_heads == 0, "attention", kv_heads, " key-value heads do not divide ", heads,
          " query heads");
   ensure(!sinks || sinks.size() == heads, "attention", sinks.size(), " sinks do not fit ", heads, " heads");
-  if constexpr (requires { score.validate(Index{}, Index{}, Index{}, Index{}, mask); })
-    score.validate(1, heads, queries, longest, mask);
-  distances.validate(query.shape());
+  detail::validate_score(score, 1, heads, queries, longest, mask);
   const View<T, 4> y = ctx.output<T>(query.shape());
-  const kernel::CachedAttentionInputs<T> in{
-      query,
-      sequences,
-      kv_heads,
-      mask.causal,
-      mask.window,
-      sinks,
-      {distances.sums ? RelativeKeyScore<T>::heads_first(distances.sums) : View<T, 4>(), {}, distances.before}};
+  const kernel::CachedAttentionInputs<T> in{query, sequences, kv_heads, mask.causal, mask.window, sinks};
   kernel::cached_attention_forward<T>(ctx.threads, ctx.arena, in, y, detail::forward_score<T>(score));
   return y;
 }

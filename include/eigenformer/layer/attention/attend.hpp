@@ -11,13 +11,13 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 template <Real T, class Score>
 ConstView<T, 4> attend(Context& ctx, const AttentionCall<T>& call, ConstView<T, 4> q, ConstView<T, 4> k,
                        ConstView<T, 4> v, const op::AttentionOptions& options, const Score& score,
-                       ConstView<T, 1> sinks = {}, const op::DistanceSums<T>& distances = {}) {
-  if (!call.caches) return op::attention<T>(ctx, q, k, v, options, score, sinks, distances);
+                       ConstView<T, 1> sinks = {}) {
+  if (!call.caches) return op::attention<T>(ctx, q, k, v, options, score, sinks);
   op::check_cached(ctx, options.mask);
   KvCache<T>& cache = *call.caches;
   if (!call.filled) cache.append(ctx.threads, k, v, call.counts, options.scale, options.mask.window);
   return op::cached_attention<T>(ctx, q, cache.view(ctx, call.counts), cache.kv_heads(), cache.head_width(),
-                                 options.mask, score, sinks, distances);
+                                 options.mask, score, sinks);
 }
 
 }  // namespace eigenformer

@@ -73,8 +73,8 @@ struct RelativeAttention : AttentionProjections<T> {
     const auto logits = op::scale(
         ctx, op::linear<T, 3>(ctx, projected.reshape(Shape{batch, tokens * heads, head_width}), relative_key), scale);
     const View<T, 4> sums = ctx.output<T>(Shape{batch, tokens, heads, distances});
-    const op::RelativeKeyScore<T> score{each_head(logits), clip};
-    const auto mixed = attend<T>(ctx, call, q, k, v, {scale, call.mask, dropout}, score, {}, {sums, clip});
+    const op::DistanceSums<T, op::RelativeKeyScore<T>> score{{each_head(logits), clip}, sums, clip};
+    const auto mixed = attend<T>(ctx, call, q, k, v, {scale, call.mask, dropout}, score);
     const auto moved =
         op::linear<T, 3>(ctx, ConstView<T, 4>(sums).reshape(Shape{batch, tokens * heads, distances}), relative_value);
     const Shape<3> flat{batch, tokens, heads * head_width};

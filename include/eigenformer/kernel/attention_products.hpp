@@ -1,0 +1,132 @@
+// The products of attention: of some rows with panels of keys or values, in register tiles.
+//
+// A product over what some of its rows must not see has weights of 0 there, and 0·∞ is NaN. So its right factor is made
+// finite if it is not, and what was not finite is added afterwards, only where it is seen.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "eigenformer/core/view.hpp"
+#include "eigenformer/kernel/gemm.hpp"
+#include "eigenformer/kernel/kv_block.hpp"
+#include "eigenformer/kernel/mask.hpp"
+#include "eigenformer/kernel/simd.hpp"
+
+namespace eigenformer::inline EIGENFORMER_ABI::kernel::detail {
+
+/// One head of one sequence: (tokens, E), rows `stride` apart.
+template <class T>
+View<T, 2> head(View<T, 4> x, Index b, Index h) {
+  return {x.data() + b * x.stride(0) + h * x.stride(2), Shape<2>{x.extent(1), x.extent(3)}, Shape<2>{x.stride(1), 1}};
+}
+
+/// Panels of scale·x as it lies (rows k).
+template <class T>
+Panels<T> packed_rows(ConstView<T, 2> x, T scale, T* to) {
+  const Panels<T> panels{to, x.extent(0), x.extent(1)};
+  for (Index p = 0; p < panels.count(); ++p) {
+    T* const panel = to + p * panels.depth * Tile<T>::width;
+    pack_panel(x.data() + p * Tile<T>::width, x.stride(0), (std::min)(Tile<T>::width, x.width() - p * Tile<T>::width),
+               x.rows(), panel);
+    if (scale == 1) continue;
+    for (Index i = 0; i < panels.depth * Tile<T>::width; i += Vec<T>::lanes)
+      (Vec<T>::load(panel + i) * Vec<T>(scale)).store(panel + i);
+  }
+  return panels;
+}
+
+/// c (rows, width) = [c +] a·b over rows [k, k + depth) of b; a(i, k) = a[i·row_stride + k·k_stride].
+template <class T>
+void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stride,
+             const std::type_identity_t<StridedPanels<T>>& b, Index k, T* c, Index c_stride, bool add) {
+  const RowGroups<T> groups{rows};
+  for (Index p = 0; p < b.count(); ++p)
+    for (Index g = 0; g < groups.count; ++g) {
+      const Index row = groups.begin(g);
+      any_tile<T>(groups.begin(g + 1) - row,
+                  {depth, a + row * row_stride, row_stride, k_stride, b.at(p, k), b.row_stride},
+                  c + row * c_stride + p * Tile<T>::width, c_stride, add,
+                  (std::min)(Tile<T>::width, b.width - p * Tile<T>::width));
+    }
+}
+
+/// scores (rows, b.width) over columns [from, to) of b: all of b's depth. `from` begins a panel; what is written ends
+/// with a whole vector.
+template <class T>
+void score_product(Index rows, const T* a, Index row_stride, const std::type_identity_t<StridedPanels<T>>& b,
+                   Index from, Index to, T* scores, Index stride) {
+  for (Index j = from; j < to; j += Tile<T>::width)
+    any_tile<T>(rows, {b.depth, a, row_stride, 1, b.at(j / Tile<T>::width, 0), b.row_stride}, scores + j - from, stride,
+                false, (std::min)(Tile<T>::width, (to - j + Vec<T>::lanes - 1) / Vec<T>::lanes * Vec<T>::lanes));
+}
+
+/// The keys that any of some rows sees, as far as they lie in [begin, end).
+inline Mask::Range seen_by(const Mask::Range* rows, Index count, Index begin, Index end) {
+  Mask::Range all{end, begin};
+  for (Index i = 0; i < count; ++i)
+    if (rows[i].begin < rows[i].end) all = {(std::min)(all.begin, rows[i].begin), (std::max)(all.end, rows[i].end)};
+  return {(std::max)(all.begin, begin), (std::min)(all.end, end)};
+}
+
+/// The begin of the panel of column j.
+template <class T>
+Index panel_begin(Index j) {
+  return j / Tile<T>::width * Tile<T>::width;
+}
+
+template <class T>
+bool all_finite(const T* x, Index count) {
+  return sum_vectors<T>(count,
+                        [&](Index i, auto n) EIGENFORMER_INLINE_LAMBDA { return load(x + i, n) * Vec<T>(T{0}); }) == 0;
+}
+template <class T>
+bool all_finite(ConstView<T, 2> x) {
+  VecPack<T> packs(T{0});
+  Vec<T> rest(T{0});
+  for (Index i = 0; i < x.extent(0); ++i)
+    for_vec_packs<T>(x.width(), [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
+      const auto some = load(x.row(i) + j, n);
+      if constexpr (std::is_same_v<std::remove_const_t<decltype(some)>, VecPack<T>>)
+        packs = fma(some, VecPack<T>(T{0}), packs);
+      else rest = fma(some, Vec<T>(T{0}), rest);
+    });
+  unroll<VecPack<T>::count>([&](auto i) EIGENFORMER_INLINE_LAMBDA { rest = rest + packs.parts[i]; });
+  return sum(rest) == 0;
+}
+
+/// y where x is finite, else z.
+template <class T>
+Vec<T> where_finite(Vec<T> x, Vec<T> y, Vec<T> z) {
+  return choose_less(absolute(x), Vec<T>(std::numeric_limits<T>::infinity()), y, z);
+}
+
+/// packed_rows() with 0 for what is not finite, and whether there was any.
+template <class T>
+struct FiniteRows {
+  Panels<T> panels;
+  bool replaced;
+};
+template <class T>
+FiniteRows<T> finite_rows(ConstView<T, 2> x, T scale, T* to) {
+  const Panels<T> panels = packed_rows<T>(x, scale, to);
+  const Index size = Panels<T>::size(panels.depth, panels.width);
+  if (all_finite(to, size)) return {panels, false};
+  for_vectors<T>(size, [&](Index i, auto n) {
+    const Vec<T> some = load(to + i, n);
+    store(to + i, where_finite(some, some, Vec<T>(T{0})), n);
+  });
+  return {panels, true};
+}
+
+/// to += factor·scale·x where the latter two are not finite
+template <class T>
+void add_not_finite(const T* x, T scale, T factor, T* to, Index width) {
+  for_vectors<T>(width, [&](Index e, auto n) {
+    const Vec<T> term = load(x + e, n) * Vec<T>(scale), sum = load(to + e, n);
+    store(to + e, where_finite(term, sum, fma(term, Vec<T>(factor), sum)), n);
+  });
+}
+
+}  // namespace eigenformer::kernel::detail
