@@ -132,6 +132,7 @@
 #include "eigenformer/version.hpp"
 #if __has_include(<nlohmann/json.hpp>)
 #include "eigenformer/io/checkpoint.hpp"
+#include "eigenformer/io/config.hpp"
 #include "eigenformer/io/replace_file.hpp"
 #include "eigenformer/io/safetensors.hpp"
 #include "eigenformer/io/safetensors_header.hpp"

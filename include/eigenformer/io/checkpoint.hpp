@@ -11,10 +11,18 @@
 #include <vector>
 
 #include "eigenformer/core/visit.hpp"
+#include "eigenformer/io/config.hpp"
 #include "eigenformer/io/safetensors.hpp"
 #include "eigenformer/io/slots.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI {
+
+namespace detail {
+template <class Model>
+inline constexpr bool has_config = requires(const Model& model) {
+  requires HasFields<std::remove_cvref_t<decltype(model.config)>>;
+};
+}  // namespace detail
 
 struct LoadOptions {
   bool allow_extra = false;  ///< ignore tensors that the model does not have
@@ -29,17 +37,22 @@ struct LoadOptions {
   std::map<std::string, std::vector<std::string>> aliases{};
 };
 
-/// Writes every tensor under its dotted name; a tied tensor once. A failure is an Error and leaves an existing file as
-/// it was.
+/// Writes every tensor under its dotted name, a tied tensor once, and the model's config, or that of a Trainer's model,
+/// into the metadata. A failure is an Error and leaves an existing file as it was.
 template <class Model>
 void save(const std::filesystem::path& path, const Model& model, const Metadata& metadata = {}) {
   SafetensorsWriter writer;
   writer.metadata = metadata;
+  if constexpr (detail::has_config<Model>)
+    writer.metadata.insert_or_assign(std::string(config_key), config_text(model.config));
+  else if constexpr (requires { requires detail::has_config<std::remove_cvref_t<decltype(model.model)>>; })
+    writer.metadata.insert_or_assign(std::string(config_key), config_text(model.model.config));
   walk([&](const std::string& name, const Leaf&, const auto& tensor) { writer.add(name, tensor.view()); }, model);
   writer.write(path);
 }
 
-/// Reads every tensor of the model, which has its shape already, straight into place, and returns the metadata. One
+/// Reads every tensor of the model, which has its shape already, straight into place, and returns the metadata
+/// that save() was given. One
 /// Error lists missing, extra and mis-shaped tensors (ten of each kind) and those of the wrong kind of dtype; another
 /// one lists aliases that contradict each other. Before the first weight changes, all of this, the whole header, the
 /// length of the file and every number that its type might not hold have been looked at: after any such Error nothing
@@ -89,12 +102,38 @@ Metadata load(Safetensors& file, Model& model, const LoadOptions& options = {}) 
   } catch (const Error& error) {
     fail("load", file.name(), ": the model is partly overwritten and must not be used: ", error.what());
   }
-  return file.metadata();
+  Metadata metadata = file.metadata();
+  metadata.erase(std::string(config_key));
+  return metadata;
 }
 template <class Model>
 Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions& options = {}) {
   Safetensors file(path);
   return load(file, model, options);
+}
+
+/// Builds the model that the file's config describes, of the type that was saved (structure is the type's: a file of
+/// Gpt2 is read as Gpt2), and reads its weights.
+template <class Model>
+Model load(Safetensors& file, const LoadOptions& options = {}) {
+  const auto found = file.metadata().find(std::string(config_key));
+  ensure(found != file.metadata().end(), "load", file.name(),
+         ": there is no config in this file: construct the model, and use load(path, model)");
+  const auto config = parse_config<typename Model::Config>(found->second, file.name());
+  Model model = [&] {
+    try {
+      return Model(config);
+    } catch (const Error& error) {
+      fail("load", file.name(), ": its config does not describe a model: ", error.what());
+    }
+  }();
+  load(file, model, options);
+  return model;
+}
+template <class Model>
+Model load(const std::filesystem::path& path, const LoadOptions& options = {}) {
+  Safetensors file(path);
+  return load<Model>(file, options);
 }
 
 }  // namespace eigenformer

@@ -2,7 +2,9 @@
 // so that q·k depends on the distance alone.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "eigenformer/core/gradient.hpp"
@@ -17,6 +19,7 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Which elements make pair i of R: (2i, 2i + 1) as in RoFormer, or (i, i + R/2) as in GPT-NeoX and LLaMA.
 enum class RotaryLayout { interleaved, halves };
+constexpr std::array<std::string_view, 2> names_of(RotaryLayout) { return {"interleaved", "halves"}; }
 
 namespace kernel {
 

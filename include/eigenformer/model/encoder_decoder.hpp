@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <numeric>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 
 #include "eigenformer/block/decoder_block.hpp"
@@ -24,6 +26,9 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Which of the three tables (source, target, output) are one.
 enum class Sharing { none, target_and_output, source_and_target, all };
+constexpr std::array<std::string_view, 4> names_of(Sharing) {
+  return {"none", "target_and_output", "source_and_target", "all"};
+}
 
 template <class EncoderBlockConfig, class DecoderBlockConfig, class EncoderPositionConfig, class DecoderPositionConfig>
 struct EncoderDecoderConfig {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,6 +19,8 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// All frequencies divided by `factor` (Chen et al. 2023).
 struct LinearScaling {
+  static constexpr std::string_view name = "linear";
+
   double factor = 1;
 
   static void fields(auto&& f, auto&... c) { f("factor", c.factor...); }
@@ -26,6 +29,8 @@ struct LinearScaling {
 
 /// base · factor^(R/(R − 2)): the fastest stay, the slowest are divided by `factor` (bloc97 2023).
 struct NtkScaling {
+  static constexpr std::string_view name = "ntk";
+
   double factor = 1;
 
   static void fields(auto&& f, auto&... c) { f("factor", c.factor...); }
@@ -35,6 +40,8 @@ struct NtkScaling {
 /// NTK-aware only as far as the sequence is longer than that of training: base · (factor·N/original − (factor −
 /// 1))^(R/(R − 2)). The base depends on the length, so keys of an earlier, shorter call must not be kept.
 struct DynamicNtkScaling {
+  static constexpr std::string_view name = "dynamic_ntk";
+
   double factor = 1;
   Index original = 2048;  ///< tokens of training
 
@@ -49,6 +56,8 @@ struct DynamicNtkScaling {
 /// those that turn more than `fast` times stay, with a ramp between; cosine and sine are multiplied by the attention
 /// factor.
 struct YarnScaling {
+  static constexpr std::string_view name = "yarn";
+
   double factor = 1;
   Index original = 4096;
   double fast = 32, slow = 1;
@@ -68,6 +77,8 @@ struct YarnScaling {
 
 /// LongRoPE (Ding et al. 2024): every frequency has its own divisor, one list up to `original` tokens, another beyond.
 struct LongScaling {
+  static constexpr std::string_view name = "long";
+
   std::vector<double> short_factors, long_factors;  ///< R/2 each
   Index original = 4096;
   Index max_positions = 131072;              ///< tokens after stretching
@@ -86,6 +97,8 @@ struct LongScaling {
 /// LLaMA 3 (Dubey et al. 2024): wavelengths beyond original/low are divided by `factor`, those below original/high
 /// stay.
 struct Llama3Scaling {
+  static constexpr std::string_view name = "llama3";
+
   double factor = 8, low = 1, high = 4;
   Index original = 8192;
 
