@@ -40,8 +40,8 @@ class AttentionBackward {
   AttentionBackward(const Threads& threads, Arena& arena, const AttentionInputs<T>& in,
                     const AttentionGradients<T>& gradients, const BackwardScore<T>& score)
       : threads_(threads), in_(in), to_(gradients), score_(score), memory_(arena.scratch()),
-        key_size_(Panels<T>::size(in.width(), in.keys())), row_size_(Panels<T>::size(in.keys(), in.width())),
-        query_size_(Panels<T>::size(query_block, in.width())),
+        key_size_(Operand<T>::size(in.width(), in.keys())), row_size_(Operand<T>::size(in.keys(), in.width())),
+        query_size_(Operand<T>::size(query_block, in.width())),
         matrices_(arena.allocate<T>(threads.count() * matrices_size())),
         dsinks_(arena.allocate<T>(Shape{in.batch(), in.heads()})) {}
 
@@ -69,11 +69,11 @@ class AttentionBackward {
   /// A head of keys and values.
   struct Head {
     Index b, kv;
-    ConstView<T, 2> key, value;            // (M, E)
-    Panels<T> key_columns, value_columns;  // (E, M), the former scaled
-    FiniteRows<T> key_rows;                // (M, E), scaled
-    T *query_memory, *dout_memory;         // scratch for a block of queries
-    T *weights, *gradients;                // (query_block, keys_at_once): see differentiate()
+    ConstView<T, 2> key, value;             // (M, E)
+    Operand<T> key_columns, value_columns;  // (E, M), the former scaled
+    FiniteRows<T> key_rows;                 // (M, E), scaled
+    T *query_memory, *dout_memory;          // scratch for a block of queries
+    T *weights, *gradients;                 // (query_block, keys_at_once): see differentiate()
   };
 
   /// Some queries of a head.
@@ -107,8 +107,8 @@ class AttentionBackward {
                     .kv = kv,
                     .key = key,
                     .value = value,
-                    .key_columns = pack_panels_transposed<T>({}, key, take(key_size_), in_.scale),
-                    .value_columns = pack_panels_transposed<T>({}, value, take(key_size_)),
+                    .key_columns = pack({}, Operand<T>::transposed(key), take(key_size_), in_.scale),
+                    .value_columns = pack({}, Operand<T>::transposed(value), take(key_size_)),
                     .key_rows = finite_rows<T>(key, in_.scale, take(row_size_)),
                     .query_memory = take(query_size_),
                     .dout_memory = take(query_size_),
@@ -247,7 +247,7 @@ class AttentionBackward {
     const Index begin = queries.groups().begin(g), count = queries.groups().begin(g + 1) - begin;
     const auto dquery = head(to_.dquery.view, task.b, queries.h);
     const T* const gradients = task.gradients + begin * keys_at_once;
-    product(count, to - from, gradients + from, keys_at_once, 1, task.key_rows.panels, keys.first + from,
+    product(count, to - from, gradients + from, keys_at_once, 1, task.key_rows.operand, keys.first + from,
             dquery.row(queries.first + begin), dquery.stride(0), true);
     bool seen[static_cast<std::size_t>(keys_at_once)];
     for (Index i = 0; task.key_rows.replaced && i < count; ++i) {
@@ -271,14 +271,14 @@ class AttentionBackward {
       while (first < last && !sees(last - 1)) --last;
       if (first >= last) continue;
       const Index query = groups.begin(first), depth = groups.begin(last) - query;
-      const auto accumulate = [&](const Gradient<T, 4>& gradient, const T* left, const Panels<T>& right) {
+      const auto accumulate = [&](const Gradient<T, 4>& gradient, const T* left, const Operand<T>& right) {
         if (!gradient) return;
         const auto to = head(gradient.view, task.b, task.kv);
         product(count, depth, left + query * keys_at_once + begin, 1, keys_at_once, right, query,
                 to.row(keys.first + begin), to.stride(0), true);
       };
-      accumulate(to_.dvalue, task.weights, queries.dout_rows.panels);
-      accumulate(to_.dkey, task.gradients, queries.query_rows.panels);
+      accumulate(to_.dvalue, task.weights, queries.dout_rows.operand);
+      accumulate(to_.dkey, task.gradients, queries.query_rows.operand);
     }
   }
 

@@ -79,8 +79,8 @@ struct ForwardPlan {
     tasks = heads * pieces;
     work = (std::max)(work * in.query.extent(2) * in.width(), std::int64_t{1});
     grain = static_cast<Index>((std::min)(least_work * tasks / work, std::int64_t{tasks}));
-    key_size = in.cached ? 0 : Panels<T>::size(in.width(), key_block<T>);
-    value_size = Panels<T>::size(key_block<T>, in.width());
+    key_size = in.cached ? 0 : Operand<T>::size(in.width(), key_block<T>);
+    value_size = Operand<T>::size(key_block<T>, in.width());
   }
 };
 
@@ -132,7 +132,7 @@ class AttentionForward {
   struct Block {
     Index first, size;       // of its keys
     ConstView<T, 2> values;  // (size, E) as they lie
-    StridedPanels<T> key, value;
+    Operand<T> key, value;
     bool replaced;  // whether `value` has 0 for what is not finite and not taken by all
   };
 
@@ -199,14 +199,14 @@ class AttentionForward {
     };
     const bool finite =
         finite_between(task.all.begin, task.common.begin) && finite_between(task.common.end, task.all.end);
-    const auto value = [&]() -> StridedPanels<T> {
-      if (!finite) return finite_rows<T>(values, T{1}, task.values).panels;
-      if (cached) return cached->value_panels(task.kv, size);
-      return packed_rows<T>(values, T{1}, task.values);
+    const auto value = [&]() -> Operand<T> {
+      if (!finite) return finite_rows<T>(values, T{1}, task.values).operand;
+      if (cached) return cached->value_operand(task.kv, size);
+      return pack({}, Operand<T>::rows(values), task.values);
     };
-    const auto key = [&]() -> StridedPanels<T> {
-      if (cached) return cached->key_panels(task.kv, size);
-      return pack_panels_transposed<T>({}, head(in_.key, b, task.kv).slice(0, first, size), task.keys, in_.scale);
+    const auto key = [&]() -> Operand<T> {
+      if (cached) return cached->key_operand(task.kv, size);
+      return pack({}, Operand<T>::transposed(head(in_.key, b, task.kv).slice(0, first, size)), task.keys, in_.scale);
     };
     return {first, size, values, key(), value(), !finite};
   }

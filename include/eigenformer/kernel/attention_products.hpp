@@ -1,7 +1,7 @@
 // The products of attention: of some rows with panels of keys or values, in register tiles.
 //
-// A product over what some of its rows must not see has weights of 0 there, and 0·∞ is NaN. So its right factor is made
-// finite if it is not, and what was not finite is added afterwards, only where it is seen.
+// A product over what some of its rows must not see has weights of 0 there, and 0·∞ is NaN. So its right operand is
+// made finite if it is not, and what was not finite is added afterwards, only where it is seen.
 #pragma once
 
 #include <algorithm>
@@ -22,44 +22,32 @@ View<T, 2> head(View<T, 4> x, Index b, Index h) {
   return {x.data() + b * x.stride(0) + h * x.stride(2), Shape<2>{x.extent(1), x.extent(3)}, Shape<2>{x.stride(1), 1}};
 }
 
-/// Panels of scale·x as it lies (rows k).
+/// c (rows, width) = [c +] a·b over rows [k, k + depth) of packed b; a(i, k) = a[i·row_stride + k·k_stride].
 template <class T>
-Panels<T> packed_rows(ConstView<T, 2> x, T scale, T* to) {
-  const Panels<T> panels{to, x.extent(0), x.extent(1)};
-  for (Index p = 0; p < panels.count(); ++p) {
-    T* const panel = to + p * panels.depth * Tile<T>::width;
-    pack_panel(x.data() + p * Tile<T>::width, x.stride(0), (std::min)(Tile<T>::width, x.width() - p * Tile<T>::width),
-               x.rows(), panel);
-    if (scale == 1) continue;
-    for (Index i = 0; i < panels.depth * Tile<T>::width; i += Vec<T>::lanes)
-      (Vec<T>::load(panel + i) * Vec<T>(scale)).store(panel + i);
-  }
-  return panels;
-}
-
-/// c (rows, width) = [c +] a·b over rows [k, k + depth) of b; a(i, k) = a[i·row_stride + k·k_stride].
-template <class T>
-void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stride,
-             const std::type_identity_t<StridedPanels<T>>& b, Index k, T* c, Index c_stride, bool add) {
+void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stride, const Operand<T>& b, Index k, T* c,
+             Index c_stride, bool add) {
   const RowGroups<T> groups{rows};
-  for (Index p = 0; p < b.count(); ++p)
+  for (Index p = 0; p < b.panels(); ++p) {
+    const auto block = b.block(p, k, depth, nullptr);
     for (Index g = 0; g < groups.count; ++g) {
       const Index row = groups.begin(g);
       any_tile<T>(groups.begin(g + 1) - row,
-                  {depth, a + row * row_stride, row_stride, k_stride, b.at(p, k), b.row_stride},
-                  c + row * c_stride + p * Tile<T>::width, c_stride, add,
-                  (std::min)(Tile<T>::width, b.width - p * Tile<T>::width));
+                  {depth, a + row * row_stride, row_stride, k_stride, block.data, block.stride},
+                  c + row * c_stride + p * Tile<T>::width, c_stride, add, b.columns(p));
     }
+  }
 }
 
-/// scores (rows, b.width) over columns [from, to) of b: all of b's depth. `from` begins a panel; what is written ends
-/// with a whole vector.
+/// scores (rows, b.width) over columns [from, to) of packed b: all of b's depth. `from` begins a panel; what is written
+/// ends with a whole vector.
 template <class T>
-void score_product(Index rows, const T* a, Index row_stride, const std::type_identity_t<StridedPanels<T>>& b,
-                   Index from, Index to, T* scores, Index stride) {
-  for (Index j = from; j < to; j += Tile<T>::width)
-    any_tile<T>(rows, {b.depth, a, row_stride, 1, b.at(j / Tile<T>::width, 0), b.row_stride}, scores + j - from, stride,
-                false, (std::min)(Tile<T>::width, (to - j + Vec<T>::lanes - 1) / Vec<T>::lanes * Vec<T>::lanes));
+void score_product(Index rows, const T* a, Index row_stride, const Operand<T>& b, Index from, Index to, T* scores,
+                   Index stride) {
+  for (Index j = from; j < to; j += Tile<T>::width) {
+    const auto block = b.block(j / Tile<T>::width, 0, b.depth, nullptr);
+    any_tile<T>(rows, {b.depth, a, row_stride, 1, block.data, block.stride}, scores + j - from, stride, false,
+                (std::min)(Tile<T>::width, (to - j + Vec<T>::lanes - 1) / Vec<T>::lanes * Vec<T>::lanes));
+  }
 }
 
 /// The keys that any of some rows sees, as far as they lie in [begin, end).
@@ -102,22 +90,22 @@ Vec<T> where_finite(Vec<T> x, Vec<T> y, Vec<T> z) {
   return choose_less(absolute(x), Vec<T>(std::numeric_limits<T>::infinity()), y, z);
 }
 
-/// packed_rows() with 0 for what is not finite, and whether there was any.
+/// scale·x (K, E), packed with 0 for what is not finite, and whether there was any.
 template <class T>
 struct FiniteRows {
-  Panels<T> panels;
+  Operand<T> operand;
   bool replaced;
 };
 template <class T>
 FiniteRows<T> finite_rows(ConstView<T, 2> x, T scale, T* to) {
-  const Panels<T> panels = packed_rows<T>(x, scale, to);
-  const Index size = Panels<T>::size(panels.depth, panels.width);
-  if (all_finite(to, size)) return {panels, false};
+  const Operand<T> operand = pack({}, Operand<T>::rows(x), to, scale);
+  const Index size = Operand<T>::size(operand.depth, operand.width);
+  if (all_finite(to, size)) return {operand, false};
   for_vectors<T>(size, [&](Index i, auto n) {
     const Vec<T> some = load(to + i, n);
     store(to + i, where_finite(some, some, Vec<T>(T{0})), n);
   });
-  return {panels, true};
+  return {operand, true};
 }
 
 /// to += factor·scale·x where the latter two are not finite

@@ -6,50 +6,10 @@
 #include <cstdint>
 
 #include "eigenformer/core/view.hpp"
-#include "eigenformer/kernel/gemm.hpp"
+#include "eigenformer/kernel/operand.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI::kernel {
-
-/// B (K, N): panel p holds columns p·width … of all K rows, one row after the other, zero beyond N.
-template <Real T>
-struct Panels {
-  const T* data = nullptr;
-  Index depth = 0, width = 0;  // K, N
-
-  Index count() const { return (width + Tile<T>::width - 1) / Tile<T>::width; }
-  static Index size(Index depth, Index width) { return Operand<T>::size(depth, width); }
-};
-
-/// Packs B = scale·wᵀ for w (N, K).
-template <class T>
-Panels<T> pack_panels_transposed(const Threads& threads, ConstView<T, 2> w, T* to, T scale = 1) {
-  const auto packed = pack(threads, Operand<T>::transposed(w), to, scale);
-  return {packed.data, packed.depth, packed.width};
-}
-
-namespace detail {
-template <class T>
-void pack_panel(const T* b, Index b_stride, Index count, Index depth, T* to) {
-  pack_panel(b, b_stride, count, depth, T{1}, to);
-}
-}  // namespace detail
-
-/// A right factor whose panels and rows lie so far apart: Panels, or the keys or values of a block.
-template <class T>
-struct StridedPanels {
-  const T* data;
-  Index depth, width, panel_stride, row_stride;
-
-  StridedPanels(const Panels<T>& packed)
-      : data(packed.data), depth(packed.depth), width(packed.width), panel_stride(packed.depth * Tile<T>::width),
-        row_stride(Tile<T>::width) {}
-  StridedPanels(const T* from, Index rows, Index column_count, Index panel, Index row)
-      : data(from), depth(rows), width(column_count), panel_stride(panel), row_stride(row) {}
-
-  Index count() const { return (width + Tile<T>::width - 1) / Tile<T>::width; }
-  const T* at(Index panel, Index k) const { return data + panel * panel_stride + k * row_stride; }
-};
 
 /// Room for `capacity` tokens of K heads of width E. One head: keys (E, capacity) in panels, then values (capacity, E),
 /// rows of whole vectors.
@@ -82,12 +42,12 @@ struct KvBlock {
   }
   T* value_row(Index h, Index token) const { return values(h) + token * padded_width(); }
 
-  /// The first `tokens` as right factors: keys (E, tokens), values (tokens, E).
-  StridedPanels<T> key_panels(Index h, Index tokens) const {
-    return {keys(h), width, tokens, Tile<T>::width * width, key_stride()};
+  /// The first `tokens` as right operands: keys (E, tokens), values (tokens, E).
+  Operand<T> key_operand(Index h, Index tokens) const {
+    return Operand<T>::packed(keys(h), width, tokens, Tile<T>::width * width, key_stride());
   }
-  StridedPanels<T> value_panels(Index h, Index tokens) const {
-    return {values(h), tokens, width, Tile<T>::width, padded_width()};
+  Operand<T> value_operand(Index h, Index tokens) const {
+    return Operand<T>::packed(values(h), tokens, width, Tile<T>::width, padded_width());
   }
 
   ConstView<T, 2> value_rows(Index h, Index tokens) const { return {values(h), {tokens, width}, {padded_width(), 1}}; }
