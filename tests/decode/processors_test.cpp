@@ -128,19 +128,6 @@ TYPED_TEST(Processors, SuppressAndMinLength) {
   EXPECT_EQ(TestFixture::after(MinLength{2, {1, 2}}, row, {0, 0}, 2), row);
 }
 
-TYPED_TEST(Processors, Forced) {
-  const std::vector<double> row{0, 1, 2};
-  const Forced forced{{{1, 2}, {4, 0}}};
-  EXPECT_EQ(TestFixture::after(forced, row, {}, 0), row);
-  EXPECT_EQ(TestFixture::after(forced, row, {}, 1), (std::vector<double>{excluded, excluded, 2}));
-  EXPECT_EQ(TestFixture::after(forced, row, {}, 4), (std::vector<double>{0, excluded, excluded}));
-  const std::vector<Id> begin{1, 0};
-  EXPECT_EQ(TestFixture::after(Forced::prefix(begin), row, {}, 0), (std::vector<double>{excluded, 1, excluded}));
-  EXPECT_EQ(TestFixture::after(Forced::prefix(begin), row, {}, 1), (std::vector<double>{0, excluded, excluded}));
-  EXPECT_EQ(TestFixture::after(Forced::prefix(begin), row, {}, 2), row);
-  EXPECT_EQ(error_of([&] { TestFixture::after(Forced{{{0, 3}}}, row); }), "[decode] forced token 3 is not among 3");
-}
-
 TYPED_TEST(Processors, OfNothingLeftIsAnError) {
   const std::vector<double> nothing(5, excluded);
   const std::string message = "[decode] sequence 7, step 3: every token is excluded";

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/decode/decoding.hpp"
 #include "eigenformer/decode/reader.hpp"
 #include "eigenformer/decode/rules.hpp"
 #include "eigenformer/decode/sequences.hpp"
@@ -49,6 +50,16 @@ struct BeamConfig {
   bool stop_early = true;    ///< leave a sentence when nothing can change its results. Takes it that no rule makes a
                              ///< log-probability positive
   Index chunk = 512;         ///< prompts are read by so many tokens a pass: bounds the memory
+
+  /// Throws if a setting that only beam_search() has is invalid.
+  void validate(std::size_t) const {
+    require_range("beam_search", "beams", beams, 1, Index{1} << 20);
+    require_range("beam_search", "n_best", n_best, 1, beams);
+    require_range("beam_search", "alpha", alpha, std::numeric_limits<double>::lowest(), detail::endless);
+    const double longest = length_penalty(penalty, alpha, (std::max)(max_tokens, Index{1}));
+    ensure(std::isnormal(longest), "beam_search", "the length penalty of ", max_tokens, " tokens, of exponent ", alpha,
+           ", is ", longest);
+  }
 };
 
 struct Hypothesis {
@@ -142,24 +153,6 @@ class Ranker {
   kernel::TopRoom room_;
 };
 
-inline RuleScope scope_of(const BeamConfig& config) {
-  return {config.rules, config.eos, config.bos, config.min_tokens, config.max_tokens, config.prefixes};
-}
-
-/// What can be known before the model has run.
-inline void validate(const Context& ctx, const BeamConfig& config, std::size_t sentences) {
-  ensure(!ctx.tape && !ctx.random, "beam_search", "decoding is neither recorded nor with dropout");
-  require_range("beam_search", "beams", config.beams, 1, Index{1} << 20);
-  require_range("beam_search", "n_best", config.n_best, 1, config.beams);
-  require_range("beam_search", "alpha", config.alpha, std::numeric_limits<double>::lowest(), endless);
-  scope_of(config).validate(sentences);
-  const double longest = length_penalty(config.penalty, config.alpha, (std::max)(config.max_tokens, Index{1}));
-  ensure(std::isnormal(longest), "beam_search", "the length penalty of ", config.max_tokens, " tokens, of exponent ",
-         config.alpha, ", is ", longest);
-  RuleSet rules(scope_of(config));  // its parts check their settings
-  Reader reader(config.chunk);
-}
-
 /// One sentence: its results so far, the best first.
 class Sentence {
  public:
@@ -247,25 +240,28 @@ class Sentence {
   std::optional<Hypothesis> failed_;
 };
 
-/// The search, for either kind of model: from a new state and the texts that every sentence begins with.
+/// Of so many sentences that nothing is asked of: one text each.
+inline std::vector<std::vector<Hypothesis>> empty_hypotheses(std::size_t sentences) {
+  return std::vector<std::vector<Hypothesis>>(sentences, std::vector<Hypothesis>(1));
+}
+
+/// The search, for either kind of model, from a new state.
 template <class Model>
 std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model& model, typename Model::State state,
-                                                      const std::vector<std::vector<Id>>& texts,
-                                                      const BeamConfig& config) {
+                                                      const Decoding& decoding, const BeamConfig& config) {
   using T = typename Model::T;
-  const RuleScope scope = scope_of(config);
+  const auto& [scope, texts] = decoding;
   std::vector<Ranker<T>> rankers(static_cast<std::size_t>(ctx.threads.count()), Ranker<T>(scope, config.forced_cost));
   Reader reader(config.chunk);
-  reserve(state, texts, config.max_tokens);
+  decoding.reserve(state);
 
   std::vector<Sentence> sentences;
   std::vector<std::size_t> live(texts.size());  // sentences that go on; the beams of each lie side by side
   std::iota(live.begin(), live.end(), std::size_t{0});
   std::vector<Beam> beams, next;  // first one for each sentence; those beyond the sequences of the state are spare
-  const auto expected = static_cast<std::size_t>((std::min)(config.max_tokens, expected_tokens));
   for (const auto& text : texts) {
     sentences.emplace_back(config, text.size());
-    beams.emplace_back(text.size() + expected);
+    beams.emplace_back(text.size() + decoding.expected());
     beams.back().text.assign(text.begin(), text.end());
   }
   std::vector<std::size_t> owners(live);  // whose each beam is
@@ -345,15 +341,10 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
 template <class Model>
 std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, ConstView<Id, 2> source,
                                                  ConstView<Index, 1> lengths, const BeamConfig& config = {}) {
-  const auto sentences = static_cast<std::size_t>(source.extent(0));
-  detail::validate(ctx, config, sentences);
-  ensure(config.bos.has_value(), "beam_search", "an encoder–decoder needs a bos token");
-  const auto texts = detail::texts_of(std::vector<std::vector<Id>>(sentences), config.bos, config.max_tokens);
-  if (sentences == 0 || config.max_tokens == 0)
-    return std::vector<std::vector<Hypothesis>>(sentences, std::vector<Hypothesis>(1));
-  detail::check_room(model, texts, config.max_tokens);
+  const detail::Decoding decoding("beam_search", ctx, model, config, source.extent(0));
+  if (decoding.idle()) return detail::empty_hypotheses(decoding.texts.size());
   const auto memory = ctx.scratch();
-  return detail::beam_search_from(ctx, model, model.start(ctx, source, lengths), texts, config);
+  return detail::beam_search_from(ctx, model, model.start(ctx, source, lengths), decoding, config);
 }
 
 /// Of the continuations of each prompt, or of the only one, by a decoder-only model, or of what an encoder–decoder says
@@ -375,12 +366,10 @@ template <class Model>
 std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, const Sequences& prompts,
                                                  const BeamConfig& config = {}) {
   if constexpr (detail::decodes_only<Model>) {
-    detail::validate(ctx, config, prompts.ids.size());
-    const auto texts = detail::texts_of(prompts.ids, config.bos, config.max_tokens);
-    if (texts.empty() || config.max_tokens == 0)
-      return std::vector<std::vector<Hypothesis>>(texts.size(), std::vector<Hypothesis>(1));
-    detail::check_room(model, texts, config.max_tokens);
-    return detail::beam_search_from(ctx, model, model.start(static_cast<Index>(texts.size())), texts, config);
+    const detail::Decoding decoding("beam_search", ctx, model, config, prompts.ids);
+    if (decoding.idle()) return detail::empty_hypotheses(decoding.texts.size());
+    return detail::beam_search_from(ctx, model, model.start(static_cast<Index>(decoding.texts.size())), decoding,
+                                    config);
   } else {
     const detail::PaddedIds source(prompts.ids);
     return beam_search(ctx, model, source.ids, source.lengths, config);

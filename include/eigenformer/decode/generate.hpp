@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/decode/decoding.hpp"
 #include "eigenformer/decode/reader.hpp"
 #include "eigenformer/decode/rules.hpp"
 #include "eigenformer/decode/sampler.hpp"
@@ -35,6 +36,16 @@ struct GenerateConfig {
   Index first_sequence = 0;  ///< the number of the first sequence, for drawing: prompt i alone, with this
                              ///< number i, gives the text that it gives among others
   Index chunk = 512;         ///< prompts are read by so many tokens a pass: bounds the memory
+
+  /// Throws if a setting that only generate() has is invalid.
+  void validate(std::size_t sequences) const {
+    require_range("generate", "first_sequence", first_sequence, 0, largest_index - static_cast<Index>(sequences));
+    for (const auto& stop : stops) {
+      ensure(!stop.empty(), "generate", "an empty stop sequence");
+      for (const Id id : stop) ensure(id >= 0, "generate", "there is no token ", id, " to stop at");
+    }
+    const detail::Sampler<float> sampler(detail::RuleScope(*this), sampling, false);  // its parts check their settings
+  }
 };
 
 /// Why a sequence ended.
@@ -117,44 +128,26 @@ class Collector {
   std::size_t shown_ = 0;
 };
 
-inline RuleScope scope_of(const GenerateConfig& config) {
-  return {config.rules,      config.eos,      config.bos,           config.min_tokens,
-          config.max_tokens, config.prefixes, config.first_sequence};
-}
-
-/// What can be known before the model has run.
-inline void validate(const Context& ctx, const GenerateConfig& config, std::size_t sequences) {
-  ensure(!ctx.tape && !ctx.random, "generate", "decoding is neither recorded nor with dropout");
-  require_range("generate", "first_sequence", config.first_sequence, 0, largest_index - static_cast<Index>(sequences));
-  scope_of(config).validate(sequences);
-  for (const auto& stop : config.stops) {
-    ensure(!stop.empty(), "generate", "an empty stop sequence");
-    for (const Id id : stop) ensure(id >= 0, "generate", "there is no token ", id, " to stop at");
-  }
-  const Sampler<float> sampler(scope_of(config), config.sampling, false);  // its parts check their settings
-  Reader reader(config.chunk);
-}
-
-/// The loop, for either kind of model: from a new state and the texts that every sequence begins with.
+/// The loop, for either kind of model, from a new state.
 template <class Model>
-std::vector<Generated> generate_from(Context& ctx, const Model& model, typename Model::State state,
-                                     std::vector<std::vector<Id>> texts, const GenerateConfig& config) {
+std::vector<Generated> generate_from(Context& ctx, const Model& model, typename Model::State state, Decoding& decoding,
+                                     const GenerateConfig& config) {
   using T = typename Model::T;
-  const RuleScope scope = scope_of(config);
+  auto& [scope, texts] = decoding;
   std::vector<Generated> results(texts.size());
   std::vector<Collector> collectors;
   for (std::size_t i = 0; i < texts.size(); ++i) collectors.emplace_back(config, static_cast<Index>(i), results[i]);
   std::vector<Sampler<T>> samplers(static_cast<std::size_t>(ctx.threads.count()),
                                    Sampler<T>(scope, config.sampling, config.log_probabilities));
   Reader reader(config.chunk);
-  reserve(state, texts, config.max_tokens);
+  decoding.reserve(state);
 
   std::vector<std::size_t> live(texts.size());  // what the sequences of the state are
   std::iota(live.begin(), live.end(), std::size_t{0});
   std::vector<Index> going;
   std::vector<Choice> choices(texts.size());
   std::vector<std::string> failures(texts.size());  // why there is no choice
-  const auto text = [&](Index i) -> std::vector<Id>& { return texts[live[static_cast<std::size_t>(i)]]; };
+  const auto text = [&](Index i) -> std::vector<Id>& { return decoding.texts[live[static_cast<std::size_t>(i)]]; };
   for (Index step = 0; !live.empty(); ++step) {  // every live sequence has generated so many tokens
     const auto memory = ctx.scratch();
     ConstView<T, 2> logits;  // (live, V)
@@ -200,14 +193,10 @@ std::vector<Generated> generate_from(Context& ctx, const Model& model, typename 
 template <class Model>
 std::vector<Generated> generate(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths,
                                 const GenerateConfig& config = {}) {
-  const auto sequences = static_cast<std::size_t>(source.extent(0));
-  detail::validate(ctx, config, sequences);
-  ensure(config.bos.has_value(), "generate", "an encoder–decoder needs a bos token");
-  auto texts = detail::texts_of(std::vector<std::vector<Id>>(sequences), config.bos, config.max_tokens);
-  if (sequences == 0 || config.max_tokens == 0) return std::vector<Generated>(sequences);
-  detail::check_room(model, texts, config.max_tokens);
+  detail::Decoding decoding("generate", ctx, model, config, source.extent(0));
+  if (decoding.idle()) return std::vector<Generated>(decoding.texts.size());
   const auto memory = ctx.scratch();
-  return detail::generate_from(ctx, model, model.start(ctx, source, lengths), std::move(texts), config);
+  return detail::generate_from(ctx, model, model.start(ctx, source, lengths), decoding, config);
 }
 
 /// What follows each prompt, or the only one, from a decoder-only model; what belongs to each source, from an
@@ -222,12 +211,9 @@ template <class Model>
 std::vector<Generated> generate(Context& ctx, const Model& model, const Sequences& prompts,
                                 const GenerateConfig& config = {}) {
   if constexpr (detail::decodes_only<Model>) {
-    detail::validate(ctx, config, prompts.ids.size());
-    auto texts = detail::texts_of(prompts.ids, config.bos, config.max_tokens);
-    if (texts.empty() || config.max_tokens == 0) return std::vector<Generated>(texts.size());
-    detail::check_room(model, texts, config.max_tokens);
-    return detail::generate_from(ctx, model, model.start(static_cast<Index>(prompts.ids.size())), std::move(texts),
-                                 config);
+    detail::Decoding decoding("generate", ctx, model, config, prompts.ids);
+    if (decoding.idle()) return std::vector<Generated>(decoding.texts.size());
+    return detail::generate_from(ctx, model, model.start(static_cast<Index>(decoding.texts.size())), decoding, config);
   } else {
     const detail::PaddedIds source(prompts.ids);
     return generate(ctx, model, source.ids, source.lengths, config);

@@ -245,38 +245,6 @@ struct MinLength {
   }
 };
 
-/// Tokens that come at given steps, whatever their logits. TokenRules::forced is the same among the rules; as a
-/// processor it leaves the token its logit, and the rules after it apply.
-struct Forced {
-  struct Token {
-    Index step = 0;  ///< tokens generated before
-    Id token = 0;
-  };
-  std::vector<Token> tokens;
-
-  /// The one at a step; null: none.
-  const Token* find(Index step) const {
-    const auto found = std::find_if(tokens.begin(), tokens.end(), [=](const Token& each) { return each.step == step; });
-    return found == tokens.end() ? nullptr : &*found;
-  }
-
-  /// Every text begins so.
-  static Forced prefix(std::span<const Id> ids) {
-    Forced forced;
-    for (const Id id : ids) forced.tokens.push_back({static_cast<Index>(forced.tokens.size()), id});
-    return forced;
-  }
-
-  template <class T>
-  void operator()(const DecodeStep& at, std::span<T> logits) const {
-    const Token* const found = find(at.generated);
-    if (!found) return;
-    ensure(found->token >= 0 && static_cast<std::size_t>(found->token) < logits.size(), "decode", "forced token ",
-           found->token, " is not among ", logits.size());
-    detail::exclude_all_but(logits, found->token);
-  }
-};
-
 /// What can be called with logits of float, of double, or of both.
 template <class F>
 concept ProcessorOfLogits =

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -59,43 +58,5 @@ class Reader {
   std::vector<Id> ids_;
   std::vector<Index> counts_;
 };
-
-/// So many tokens a text are provided for at once; beyond, memory grows as it is needed.
-inline constexpr Index expected_tokens = 1024;
-
-/// `bos`, if there is one, and the prompt, for each.
-inline std::vector<std::vector<Id>> texts_of(const std::vector<std::vector<Id>>& prompts, const std::optional<Id>& bos,
-                                             Index max_tokens) {
-  std::vector<std::vector<Id>> texts(prompts.size());
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    ensure(bos || !prompts[i].empty(), "decode", "prompt ", i, " is empty, and there is no bos token");
-    texts[i].reserve(prompts[i].size() + 1 + static_cast<std::size_t>((std::min)(max_tokens, expected_tokens)));
-    if (bos) texts[i].push_back(*bos);
-    texts[i].insert(texts[i].end(), prompts[i].begin(), prompts[i].end());
-  }
-  return texts;
-}
-
-/// Throws if the model has not got positions for so many tokens more: the last one needs none.
-template <class Model>
-void check_room(const Model& model, const std::vector<std::vector<Id>>& texts, Index max_tokens) {
-  const auto validate = [&](const auto& position) {
-    if constexpr (requires { position.max_positions(); })
-      for (std::size_t i = 0; i < texts.size(); ++i)
-        ensure(max_tokens - 1 <= position.max_positions() - static_cast<Index>(texts[i].size()), "decode", "text ", i,
-               ": ", texts[i].size(), " tokens and ", max_tokens, " more are too many for the model's ",
-               position.max_positions(), " positions");
-  };
-  if constexpr (requires { model.target_position; }) validate(model.target_position);
-  else if constexpr (requires { model.position; }) validate(model.position);
-}
-
-/// The state's memory for texts of at most so many tokens more.
-template <class State>
-void reserve(State& state, const std::vector<std::vector<Id>>& texts, Index max_tokens) {
-  std::size_t longest = 0;
-  for (const auto& text : texts) longest = (std::max)(longest, text.size());
-  state.reserve(static_cast<Index>(longest) + (std::min)(max_tokens, expected_tokens));
-}
 
 }  // namespace eigenformer::detail

@@ -1,6 +1,7 @@
 // Which tokens a text may have: what generation and beam search have in common.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -11,6 +12,12 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
+/// A token that comes at a step, whatever its logit.
+struct ForcedToken {
+  Index step = 0;  ///< tokens generated before
+  Id token = 0;
+};
+
 /// Applied in this order. A forced token, or one of a prefix, is subject to none of them; a prefix comes before a
 /// forced token. The order is that of transformers 5 (repetition penalty, no repeated n-grams, exclusions), but for
 /// processors of one's own, which come last there and first here, and suppressed tokens, which there can take a forced
@@ -20,12 +27,19 @@ struct TokenRules {
   double repetition_penalty = 1;        ///< see RepetitionPenalty
   Index no_repeat = 0;                  ///< see NoRepeat
   std::vector<Id> suppressed{};         ///< never generated
-  std::vector<Forced::Token> forced{};  ///< in every sequence, at most one a step; they count as generated
+  std::vector<ForcedToken> forced{};    ///< in every sequence, at most one a step; they count as generated
 };
 
 namespace detail {
 
-/// What the rules are about, next to themselves.
+/// GenerateConfig, BeamConfig.
+template <class Config>
+concept DecodingConfig = requires(const Config& config) {
+  config.rules;
+  config.prefixes;
+};
+
+/// What the rules are about, next to themselves: settings of a GenerateConfig or BeamConfig, which must outlive this.
 struct RuleScope {
   const TokenRules& rules;
   const std::vector<Id>& eos;
@@ -33,6 +47,20 @@ struct RuleScope {
   Index min_tokens, max_tokens;
   const std::vector<std::vector<Id>>& prefixes;  // none, or one for each sequence
   Index first_sequence = 0;                      // the number of the first
+
+  template <DecodingConfig Config>
+  explicit RuleScope(const Config& config)
+      : rules(config.rules), eos(config.eos), bos(config.bos), min_tokens(config.min_tokens),
+        max_tokens(config.max_tokens), prefixes(config.prefixes) {
+    if constexpr (requires { config.first_sequence; }) first_sequence = config.first_sequence;
+  }
+
+  /// The forced token of a step; null: none.
+  const ForcedToken* forced(Index step) const {
+    const auto found = std::find_if(rules.forced.begin(), rules.forced.end(),
+                                    [=](const ForcedToken& each) { return each.step == step; });
+    return found == rules.forced.end() ? nullptr : &*found;
+  }
 
   /// What can be known before the model has run.
   void validate(std::size_t sequences) const {
@@ -42,10 +70,9 @@ struct RuleScope {
     ensure(prefixes.empty() || prefixes.size() == sequences, "decode", prefixes.size(), " prefixes for ", sequences,
            " sequences");
     for_ids([](Id id) { ensure(id >= 0, "decode", "there is no token ", id); });
-    const Forced forced{rules.forced};
-    for (const Forced::Token& token : forced.tokens) {
+    for (const ForcedToken& token : rules.forced) {
       require_range("decode", "step", token.step, 0, largest_index);
-      ensure(forced.find(token.step) == &token, "decode", "two tokens forced at step ", token.step);
+      ensure(forced(token.step) == &token, "decode", "two tokens forced at step ", token.step);
     }
   }
   /// What depends on the vocabulary.
@@ -57,7 +84,7 @@ struct RuleScope {
   void for_ids(auto&& f) const {
     for (const Id id : eos) f(id);
     for (const Id id : rules.suppressed) f(id);
-    for (const Forced::Token& token : rules.forced) f(token.token);
+    for (const ForcedToken& token : rules.forced) f(token.token);
     for (const auto& prefix : prefixes)
       for (const Id id : prefix) f(id);
   }
@@ -67,8 +94,7 @@ struct RuleScope {
 class RuleSet {
  public:
   explicit RuleSet(const RuleScope& scope)
-      : scope_(scope), own_(scope.rules.processors), forced_{scope.rules.forced},
-        penalty_(scope.rules.repetition_penalty),
+      : scope_(scope), own_(scope.rules.processors), penalty_(scope.rules.repetition_penalty),
         no_repeat_(scope.rules.no_repeat), suppress_{scope.rules.suppressed}, min_length_{scope.min_tokens, scope.eos} {
     const TokenRules& rules = scope.rules;
     needed_ = !own_.empty() || rules.repetition_penalty != 1 || rules.no_repeat != 0 || !rules.suppressed.empty() ||
@@ -85,7 +111,7 @@ class RuleSet {
   }
   std::optional<Id> forced(const DecodeStep& at) const {
     if (const auto token = prefix(at)) return token;
-    const Forced::Token* const token = forced_.find(at.generated);
+    const ForcedToken* const token = scope_.forced(at.generated);
     return token ? std::optional(token->token) : std::nullopt;
   }
 
@@ -106,7 +132,6 @@ class RuleSet {
  private:
   RuleScope scope_;
   std::vector<Processor> own_;
-  Forced forced_;
   RepetitionPenalty penalty_;
   NoRepeat no_repeat_;
   Suppress suppress_;
