@@ -29,8 +29,9 @@ void expect_elements(const kernel::Operand<T>& b, T scale, auto&& element) {
       const Index count = (std::min)(depth, b.depth - first);
       const auto block = b.block(p, first, count, b.is_packed() ? nullptr : scratch.data());
       for (Index k = 0; k < count; ++k)
-        for (Index j = 0; j < (b.columns(p) + lanes - 1) / lanes * lanes; ++j)
-          ASSERT_EQ(block.data[k * block.stride + j], j < b.columns(p) ? scale * element(first + k, p * width + j) : 0)
+        for (Index j = 0; j < (b.column_count(p) + lanes - 1) / lanes * lanes; ++j)
+          ASSERT_EQ(block.data[k * block.stride + j],
+                    j < b.column_count(p) ? scale * element(first + k, p * width + j) : 0)
               << "row " << first + k << ", column " << j << " of panel " << p;
     }
 }

@@ -142,7 +142,7 @@ struct ConfigJson<std::variant<std::monostate, Kinds...>> {
         ConfigJson<Kind>::read(choice.template emplace<Kind>(), from.begin().value(), place + "." + kind);
     };
     (attempt(std::type_identity<Kinds>{}), ...);
-    ensure(choice.index() != 0, "config", place, ".", kind, " is unknown");
+    ensure(!std::holds_alternative<std::monostate>(choice), "config", place, ".", kind, " is unknown");
   }
 };
 

@@ -136,22 +136,25 @@ bool same_values(File& file, const std::string& name, const std::string& other, 
 /// Reads every slot from where it was found: straight into place, or a chunk at a time if it is transposed. A fused
 /// tensor is read once.
 template <class T, class File>
-void read_slots(File& file, const std::vector<Slot<T>>& slots, const std::vector<Source>& sources) {
+void read_slots(File& file, const std::vector<Slot<T>>& all_slots, const std::vector<Source>& sources) {
   std::map<std::string, std::vector<std::size_t>> transposed;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
+  for (std::size_t i = 0; i < all_slots.size(); ++i) {
     const auto& [names, storage] = sources[i];
     if (storage.transposed) transposed[names[0]].push_back(i);
-    else file.read_part(names[0], storage.part * slots[i].size(), View<T, 1>(slots[i].data, Shape{slots[i].size()}));
+    else
+      file.read_part(names[0], storage.part * all_slots[i].size(),
+                     View<T, 1>(all_slots[i].data, Shape{all_slots[i].size()}));
   }
   for (const auto& [name, which] : transposed)
-    file.template read_rows<T>(name, slots[which[0]].width(), [&, &readers = which](Index first, ConstView<T, 2> rows) {
-      for (const std::size_t i : readers) {
-        const View<T, 2> to(slots[i].data, Shape{slots[i].rows(), slots[i].width()});
-        const Index begin = sources[i].storage.part * to.extent(0);
-        for (Index o = 0; o < to.extent(0); ++o)
-          for (Index n = 0; n < rows.extent(0); ++n) to(o, first + n) = rows(n, begin + o);
-      }
-    });
+    file.template read_rows<T>(
+        name, all_slots[which[0]].width(), [&, &readers = which](Index first, ConstView<T, 2> rows) {
+          for (const std::size_t i : readers) {
+            const View<T, 2> to(all_slots[i].data, Shape{all_slots[i].rows(), all_slots[i].width()});
+            const Index begin = sources[i].storage.part * to.extent(0);
+            for (Index o = 0; o < to.extent(0); ++o)
+              for (Index n = 0; n < rows.extent(0); ++n) to(o, first + n) = rows(n, begin + o);
+          }
+        });
 }
 
 }  // namespace eigenformer::detail

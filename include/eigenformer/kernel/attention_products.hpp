@@ -33,7 +33,7 @@ void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stri
       const Index row = groups.begin(g);
       any_tile<T>(groups.begin(g + 1) - row,
                   {depth, a + row * row_stride, row_stride, k_stride, block.data, block.stride},
-                  c + row * c_stride + p * Tile<T>::width, c_stride, add, b.columns(p));
+                  c + row * c_stride + p * Tile<T>::width, c_stride, add, b.column_count(p));
     }
   }
 }

@@ -349,9 +349,9 @@ class Product {
             rows,
             {k.count, left.data + (row - groups_.block_begin(block)) * left.row_stride, left.row_stride, left.k_stride,
              right.data, right.stride, asks ? next + g * k.count * strip : nullptr, asks ? strip : 0},
-            c_.row(row) + p * width, c_.stride(0), add_ || k.begin > 0, b_.columns(p));
+            c_.row(row) + p * width, c_.stride(0), add_ || k.begin > 0, b_.column_count(p));
         if (k.begin + k.count == a_.depth)
-          epilogue_(row, rows, p * width, c_.row(row) + p * width, c_.stride(0), b_.columns(p));
+          epilogue_(row, rows, p * width, c_.row(row) + p * width, c_.stride(0), b_.column_count(p));
       }
     }
   }
@@ -377,9 +377,9 @@ class Product {
 
   void prefetch_output(Index row, Index rows, Index panel) const {
     for (Index i = 0; i < rows; ++i)
-      for (Index j = 0; j < b_.columns(panel); j += Vec<T>::lanes)
+      for (Index j = 0; j < b_.column_count(panel); j += Vec<T>::lanes)
         prefetch_to_write(c_.row(row + i) + panel * width + j);
-    epilogue_.prefetch(row, rows, panel * width, b_.columns(panel));
+    epilogue_.prefetch(row, rows, panel * width, b_.column_count(panel));
   }
 
   /// A share of what the next block of rows packs.

@@ -104,7 +104,7 @@ struct Operand {
   bool is_packed() const { return data != nullptr; }
   Index panels() const { return panels(width); }
   /// Columns of a panel.
-  Index columns(Index panel) const { return (std::min)(Tile<T>::width, width - panel * Tile<T>::width); }
+  Index column_count(Index panel) const { return (std::min)(Tile<T>::width, width - panel * Tile<T>::width); }
   /// Elements of a packed copy.
   static Index size(Index depth, Index width) { return panels(width) * Tile<T>::width * depth; }
 
@@ -128,8 +128,8 @@ struct Operand {
   void pack_block(Index panel, Index k, Index count, T scale, T* to) const {
     const Index first = panel * Tile<T>::width;
     if (by_column)
-      detail::pack_panel_transposed(values.row(first) + k, values.stride(0), columns(panel), count, scale, to);
-    else detail::pack_panel(values.row(k) + first, values.stride(0), columns(panel), count, scale, to);
+      detail::pack_panel_transposed(values.row(first) + k, values.stride(0), column_count(panel), count, scale, to);
+    else detail::pack_panel(values.row(k) + first, values.stride(0), column_count(panel), count, scale, to);
   }
 
  private:
