@@ -239,6 +239,20 @@ TEST_F(CheckpointTest, NothingChangesOnAnyError) {
   EXPECT_EQ(bits(target), before);
 }
 
+TEST_F(CheckpointTest, PackedCopiesStayOnAnError) {
+  EncoderDecoder<PreNorm<float>> model(small(Sharing::all));
+  randomize(model, 1);
+  Context ctx;
+  pack(ctx, model);
+  const auto& weight = model.encoder.blocks[0].feed_forward.up.weight;
+  write_tables({{"other", 1.0f}});
+  EXPECT_THROW(load(path, model), Error);
+  EXPECT_TRUE(weight.operand(ctx).is_packed());
+  save(path, model);
+  load(path, model);
+  EXPECT_FALSE(weight.operand(ctx).is_packed()) << "new values";
+}
+
 TEST_F(CheckpointTest, ANumberThatDoesNotFitChangesNothing) {
   SafetensorsWriter writer;
   Mixed stored, model;

@@ -343,6 +343,9 @@ TEST(ConfigFiles, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(refused(bad), "[config] x: config.each_layer is not a list");
   EXPECT_EQ(refused(nlohmann::json::array()), "[config] x: config is [], but must be an object");
   EXPECT_EQ(error_of([] { parse_config<Config>("{", "x"); }), "[config] x: the config is no JSON");
+  const std::string deep = std::string(200000, '[') + std::string(200000, ']');
+  EXPECT_EQ(error_of([&] { parse_config<Config>("{\"vocabulary\":" + deep + "}", "x"); }),
+            "[config] x: config.vocabulary is a list, but must be a whole number");
 
   bad = nlohmann::json::parse(config_text(RotaryConfig{.scaling = YarnScaling{2}}));
   const auto refused_rotary = [](const nlohmann::json& json) {

@@ -72,23 +72,23 @@ Metadata load(Safetensors& file, Model& model, const LoadOptions& options = {}) 
           for (const std::string& alias : found->second) requests.back().names.push_back(options.prefix + alias);
       },
       std::as_const(model));
-  const auto each = [&](auto&& f) {
+  const auto each = [&](auto& of, auto&& f) {
     walk([&, i = std::size_t{0}](const std::string& name, const Leaf&,
                                  auto& tensor) mutable { f(detail::slot_of(name, tensor), requests[i++].names); },
-         model);
+         of);
   };
   detail::match_names(requests, file.tensors(), problems, [&](const std::string& name) {
     return options.allow_extra || !name.starts_with(options.prefix);
   });
   bool in_trainer = false;  // what is missing is there as part of a Trainer
-  each([&](const auto& slot, const auto& names) {
+  each(std::as_const(model), [&](const auto& slot, const auto& names) {
     in_trainer = in_trainer || (names.empty() && file.find("model." + slot.path));
   });
   if (in_trainer)
     problems.add("this looks like the checkpoint of a Trainer: its model alone is read with the prefix \"model.\"");
   problems.report("load", file.name() + " does not fit the model:");
 
-  each([&]<class T>(const detail::Slot<T>& slot, const std::vector<std::string>& names) {
+  each(std::as_const(model), [&]<class T>(const detail::Slot<const T>& slot, const std::vector<std::string>& names) {
     file.require_values<T>(names[0]);
     for (std::size_t i = 1; i < names.size(); ++i)
       if (!detail::same_values<T>(file, names[0], names[i], slot.size()))
@@ -96,7 +96,7 @@ Metadata load(Safetensors& file, Model& model, const LoadOptions& options = {}) 
   });
   contradictions.report("load", file.name() + " does not fit the model:");
   try {
-    each([&]<class T>(const detail::Slot<T>& slot, const std::vector<std::string>& names) {
+    each(model, [&]<class T>(const detail::Slot<T>& slot, const std::vector<std::string>& names) {
       detail::read_slots<T>(file, {slot}, {{names}});
     });
   } catch (const Error& error) {

@@ -205,7 +205,7 @@ class AttentionBackward {
     const T dot = queries.row_dot[static_cast<std::size_t>(i)];
     T memory[static_cast<std::size_t>(keys_at_once)];
     const T* const factors =
-        in_.dropout ? in_.dropout.window(in_.dropout_row(at.b, at.h, at.i), first, first + count, memory) : nullptr;
+        in_.dropout ? in_.dropout.window(dropout_row(in_.query, at), first, first + count, memory) : nullptr;
     differentiate_weights(to_.rows(at.b, at.h, at.i), dot, count, weights + begin, gradients + begin, factors);
     score_.collect(at, first, count, gradients + begin);
     score_.differentiate(at, first, count, raw, gradients + begin);

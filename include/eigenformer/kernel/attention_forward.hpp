@@ -219,9 +219,6 @@ class AttentionForward {
   T* output(const Task& task, const Rows& rows, Index row) const {
     return &output_(task.sequence.b, rows.query_of(row), rows.head_of(row), 0);
   }
-  Index dropout_row(const ScoreRow& at) const {
-    return (at.b * in_.query.extent(2) + at.h) * in_.query.extent(1) + at.i;
-  }
 
   void begin_rows(const Rows& rows, const Task& task) const {
     for (Index row = 0; row < rows.count; ++row) {
@@ -242,8 +239,7 @@ class AttentionForward {
 
   /// What a row has gathered so far, times a factor.
   void rescale_row(const Task& task, const Rows& rows, Index row, T by) const {
-    T* const to = output(task, rows, row);
-    for_vectors<T>(in_.width(), [&](Index e, auto n) { store(to + e, load(to + e, n) * Vec<T>(by), n); });
+    scale_line(output(task, rows, row), in_.width(), by);
     if (score_.adds_weights()) score_.rescale_row(at(task, rows, row), by);
   }
 
@@ -304,7 +300,8 @@ class AttentionForward {
     const ScoreRow at = this->at(task, rows, tile.begin + i);
     if (in_.dropout) {
       T memory[static_cast<std::size_t>(keys_at_once)];
-      const T* const factors = in_.dropout.window(dropout_row(at), tile.from, tile.from + tile.padded, memory);
+      const T* const factors =
+          in_.dropout.window(dropout_row(in_.query, at), tile.from, tile.from + tile.padded, memory);
       for (Index j = 0; j < tile.padded; j += lanes)
         (Vec<T>::load(weights + j) * Vec<T>::load(factors + j)).store(weights + j);
     }
@@ -322,9 +319,8 @@ class AttentionForward {
     for (Index i = 0; i < tile.count; ++i) {
       bool taken[static_cast<std::size_t>(keys_at_once)];
       const ScoreRow at = this->at(task, rows, tile.begin + i);
-      rows.range(tile.begin + i).mark(tile.seen_from, count, taken);
-      in_.mask.hide(at.b, at.h, at.i, tile.seen_from, count, taken, false);
-      if (in_.dropout) in_.dropout.drop(dropout_row(at), tile.seen_from, count, taken);
+      see(in_, rows.range(tile.begin + i), at, tile.seen_from, count, taken);
+      take(in_, at, tile.seen_from, count, taken);
       for (Index j = 0; j < count; ++j)
         if (taken[j])
           add_not_finite(block.values.row(tile.seen_from - block.first + j), T{1}, weights[i * keys_at_once + j],

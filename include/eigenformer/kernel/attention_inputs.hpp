@@ -13,6 +13,26 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
+namespace detail {
+
+/// Of the random numbers of dropout, the row of a query's weights: (b·H + h)·N + i for queries (B, N, H, E).
+template <class T>
+Index dropout_row(ConstView<T, 4> query, const ScoreRow& at) {
+  return (at.b * query.extent(2) + at.h) * query.extent(1) + at.i;
+}
+
+/// Which of keys first, first + 1, … a query sees, of those in its range.
+void see(const auto& in, Mask::Range range, const ScoreRow& at, Index first, Index count, bool* seen) {
+  range.mark(first, count, seen);
+  in.mask.hide(at.b, at.h, at.i, first, count, seen, false);
+}
+/// Of those that it sees, the ones whose values it takes.
+void take(const auto& in, const ScoreRow& at, Index first, Index count, bool* seen) {
+  if (in.dropout) in.dropout.drop(dropout_row(in.query, at), first, count, seen);
+}
+
+}  // namespace detail
+
 /// Query head h uses key-value head h / (H/K); H is a multiple of K. Any strides, so heads may lie side by side in a
 /// row.
 template <class T>
@@ -34,16 +54,14 @@ struct AttentionInputs {
   Index group() const { return heads() / kv_heads(); }
   Mask::Range range(Index b, Index i) const { return mask.range(b, i, queries(), keys()); }
   ScoreRow row(Index b, Index h, Index i) const { return {b, h, i, mask.position(b, i, queries(), keys())}; }
-  Index dropout_row(Index b, Index h, Index i) const { return (b * heads() + h) * queries() + i; }
   /// Which of keys first, first + 1, … a query sees.
   void see(Index b, Index h, Index i, Index first, Index count, bool* seen) const {
-    range(b, i).mark(first, count, seen);
-    mask.hide(b, h, i, first, count, seen, false);
+    detail::see(*this, range(b, i), row(b, h, i), first, count, seen);
   }
   /// Likewise, of which keys it takes the values.
   void take(Index b, Index h, Index i, Index first, Index count, bool* taken) const {
     see(b, h, i, first, count, taken);
-    if (dropout) dropout.drop(dropout_row(b, h, i), first, count, taken);
+    detail::take(*this, row(b, h, i), first, count, taken);
   }
   /// Whether it takes any.
   bool takes_some(Index b, Index h, Index i) const {

@@ -165,11 +165,11 @@ struct Strip {
   static constexpr int tallest = std::clamp(Tile<T>::rows * Tile<T>::vectors / vectors, 1, 16);  // tile
   const T* w;
   Index stride, count, depth;
-  Index left, turn;  // elements to the end of the rows, and from there to the next strip
+  Index left, gap;  // elements to the end of the rows, and from there to the next strip
 
   /// Columns [k, k + some) become rows at `to`, `width` apart; those that come are asked for.
   void take(Index k, Index some, T* to) const {
-    const Index next = k + ahead < left ? k + ahead : k + ahead + turn;
+    const Index next = k + ahead < left ? k + ahead : k + ahead + gap;
     for (Index i = 0; i < count; ++i) prefetch(w + i * stride + next);
     if (count < width || some < width) return pack_panel_transposed(w + k, stride, count, some, T{1}, to, width);
     constexpr Index lanes = Vec<T>::lanes;
@@ -187,17 +187,16 @@ template <class T, int Rows>
 void strip_tile(const Strip<T>& w, const T* a, Index a_stride, T* c, Index c_stride, bool add) {
   using V = Vec<T>;
   constexpr int vectors = Strip<T>::vectors;
-  T column_count[static_cast<std::size_t>(Strip<T>::width * Strip<T>::width)];
+  T block[static_cast<std::size_t>(Strip<T>::width * Strip<T>::width)];
   V sums[static_cast<std::size_t>(Rows * vectors)];
   unroll<Rows * vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA { sums[n] = V(T{0}); });
   for (Index k = 0; k < w.depth; k += Strip<T>::width) {
     const Index some = (std::min)(Strip<T>::width, w.depth - k);
-    w.take(k, some, column_count);
+    w.take(k, some, block);
     for (Index i = 0; i < some; ++i) {
       V right[static_cast<std::size_t>(vectors)];
-      unroll<vectors>([&](auto v) EIGENFORMER_INLINE_LAMBDA {
-        right[v] = V::load(column_count + i * Strip<T>::width + v * V::lanes);
-      });
+      unroll<vectors>(
+          [&](auto v) EIGENFORMER_INLINE_LAMBDA { right[v] = V::load(block + i * Strip<T>::width + v * V::lanes); });
       unroll<Rows>([&](auto r) EIGENFORMER_INLINE_LAMBDA {
         const V left(a[r * a_stride + k + i]);
         unroll<vectors>([&](auto v) EIGENFORMER_INLINE_LAMBDA {

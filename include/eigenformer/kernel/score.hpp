@@ -49,6 +49,11 @@ struct AlibiScore {
 
 namespace detail {
 
+template <class T>
+void scale_line(T* line, Index width, T by) {
+  for_vectors<T>(width, [&](Index i, auto n) { store(line + i, load(line + i, n) * Vec<T>(by), n); });
+}
+
 /// The line of a row: view (B, H, N, …), an extent of 1 stands for all of B, H or N.
 auto* score_line(auto view, const ScoreRow& at) {
   const auto axis_index = [&](int axis, Index given) { return view.extent(axis) == 1 ? Index{0} : given; };
@@ -221,8 +226,7 @@ struct DistanceSums : Score {
 
   void begin_row(const ScoreRow& at) const { std::fill_n(&sums(at.b, at.h, at.i, 0), sums.extent(3), T{0}); }
   void rescale_row(const ScoreRow& at, T factor) const {
-    T* const line = &sums(at.b, at.h, at.i, 0);
-    for_vectors<T>(sums.extent(3), [&](Index d, auto n) { store(line + d, load(line + d, n) * Vec<T>(factor), n); });
+    detail::scale_line(&sums(at.b, at.h, at.i, 0), sums.extent(3), factor);
   }
   void add_weights(const ScoreRow& at, Index first, Index count, const T* weights) const {
     detail::add_clipped(&sums(at.b, at.h, at.i, 0), sums.extent(3) - 1, first - at.position + sums_before, weights,
