@@ -114,6 +114,23 @@ TEST(Tensor, WithoutMemoryIsAnError) {
             "[test] there is no memory for 35184372088832 times 35184372088832 bytes");
 }
 
+TEST(Tensor, LimitsNest) {
+  const auto take = [](Index floats) { Tensor<float, 1>{Shape{floats}}; };
+  {
+    const MemoryLimit outer(1000);
+    take(100);
+    {
+      const MemoryLimit inner(5000);
+      EXPECT_NO_THROW(require_memory("test", 150, 4)) << "which takes nothing";
+      EXPECT_EQ(error_of([&] { take(151); }), "[memory] 604 bytes are asked for, but the limit leaves 600");
+      take(100);
+    }
+    EXPECT_NO_THROW(take(150)) << "the inner limit counted for itself";
+    EXPECT_EQ(error_of([&] { take(1); }), "[memory] 4 bytes are asked for, but the limit leaves 0");
+  }
+  EXPECT_NO_THROW(take(10'000));
+}
+
 TEST(Tensor, RefusesNegativeExtents) {
   EXPECT_EQ(error_of([] { Tensor<float, 2>(Shape{2, -3}); }), "[tensor] negative extent in (2, -3)");
 }

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <new>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/scalar.hpp"
@@ -39,9 +41,32 @@ auto with_memory(std::string_view place, Index count, std::string_view items, F&
 
 }  // namespace detail
 
+/// While it lives, this thread gets no more than so many bytes for what a model is made of: for sizes that only a file
+/// vouches for. Scopes nest; what is freed is not given back.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(std::uint64_t bytes) : outer_(left_) { left_ = (std::min)(left_, bytes); }
+  ~MemoryLimit() { left_ = outer_; }
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+
+  /// Fails if there may not be so many bytes more.
+  static void take(std::uint64_t bytes) {
+    ensure(bytes <= left_, "memory", bytes, " bytes are asked for, but the limit leaves ", left_);
+    if (left_ != none) left_ -= bytes;
+  }
+
+ private:
+  static constexpr std::uint64_t none = (std::numeric_limits<std::uint64_t>::max)();
+  static inline thread_local std::uint64_t left_ = none;
+
+  std::uint64_t outer_;
+};
+
 /// Large blocks ask for huge pages, where the system has them: weights are read front to back, over and over. Error if
 /// there is no memory.
 inline void* aligned_allocate(std::size_t bytes) {
+  MemoryLimit::take(bytes);
   void* const memory = detail::with_memory("memory", static_cast<Index>(bytes), "bytes",
                                            [&] { return ::operator new (bytes, std::align_val_t{alignment}); });
 #ifdef MADV_HUGEPAGE
@@ -69,7 +94,16 @@ inline void aligned_deallocate(void* memory) { ::operator delete (memory, std::a
 inline void require_memory(std::string_view place, Index count, Index bytes) {
   bytes = (std::max)(bytes, Index{1});
   ensure(checked_count(Shape{count}, bytes) >= 0, place, "there is no memory for ", count, " times ", bytes, " bytes");
-  aligned_deallocate(aligned_allocate(static_cast<std::size_t>(count * bytes)));
+  const auto all = static_cast<std::size_t>(count * bytes);
+  const MemoryLimit given_back(all);
+  aligned_deallocate(aligned_allocate(all));
+}
+
+/// Room for `count` items in all; Error if there is no memory for them.
+template <class Item>
+void reserve_memory(std::string_view place, std::vector<Item>& items, Index count) {
+  require_memory(place, count, static_cast<Index>(sizeof(Item)));
+  items.reserve(static_cast<std::size_t>(count));
 }
 
 /// A contiguous array that owns its memory; copies are deep, new elements are zero.

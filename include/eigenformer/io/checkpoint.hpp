@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "eigenformer/core/tensor.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/io/config.hpp"
 #include "eigenformer/io/safetensors.hpp"
@@ -113,7 +115,8 @@ Metadata load(const std::filesystem::path& path, Model& model, const LoadOptions
 }
 
 /// Builds the model that the file's config describes, of the type that was saved (structure is the type's: a file of
-/// Gpt2 is read as Gpt2), and reads its weights.
+/// Gpt2 is read as Gpt2), and reads its weights. A config of a model that is much larger than the file is an Error
+/// before there is memory for it.
 template <class Model>
 Model load(Safetensors& file, const LoadOptions& options = {}) {
   const auto found = file.metadata().find(std::string(config_key));
@@ -121,6 +124,8 @@ Model load(Safetensors& file, const LoadOptions& options = {}) {
          ": there is no config in this file: construct the model, and use load(path, model)");
   const auto config = parse_config<typename Model::Config>(found->second, file.name());
   Model model = [&] {
+    // An element of a file takes a byte or more, one of a model 8 at most; the rest is for what is not saved.
+    const MemoryLimit limit(16 * file.bytes() + (std::uint64_t{1} << 24));
     try {
       return Model(config);
     } catch (const Error& error) {

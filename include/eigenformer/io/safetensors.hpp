@@ -45,7 +45,7 @@ class Safetensors {
     const std::streamoff end = stream_->tellg();
     stream_->seekg(0);
     validate(stream_->good() && end >= 0, "cannot be read");
-    const auto size = static_cast<std::uint64_t>(end);
+    const std::uint64_t size = bytes_ = static_cast<std::uint64_t>(end);
     validate(size >= 8, "the file has ", size, " bytes, too few for the length of a header");
 
     unsigned char prefix[8];
@@ -64,6 +64,7 @@ class Safetensors {
   }
 
   const std::string& name() const { return name_; }
+  std::uint64_t bytes() const { return bytes_; }  ///< of the whole file
   const Metadata& metadata() const { return metadata_; }
   const StoredTensors& tensors() const { return tensors_; }
 
@@ -220,7 +221,7 @@ class Safetensors {
   std::string name_;
   Metadata metadata_;
   StoredTensors tensors_;
-  std::uint64_t data_ = 0;  // where the elements begin
+  std::uint64_t bytes_ = 0, data_ = 0;  // data_: where the elements begin
 };
 
 /// Collects views and writes them as one file. The same content gives the same bytes.

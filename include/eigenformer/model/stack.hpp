@@ -61,19 +61,18 @@ struct Stack {
 
   explicit Stack(const Config& given) {
     const Config config = given.completed();
-    detail::with_memory("stack", config.layers, "layers",
-                        [&] { blocks.reserve(static_cast<std::size_t>(config.layers)); });
+    reserve_memory("stack", blocks, config.layers);
     for (Index i = 0; i < config.layers; ++i) {
       blocks.emplace_back(config.layer(i));
-      if (i == 0) {
+      if (i == 0 || !config.each_layer.empty()) {
         Index bytes = 0;
         walk(
             [&](const Leaf&, const auto& tensor) {
               using Value = typename std::remove_cvref_t<decltype(tensor)>::Value;
               if constexpr (!std::is_same_v<Value, NoValue>) bytes += tensor.size() * static_cast<Index>(sizeof(Value));
             },
-            std::as_const(blocks[0]));
-        require_memory("stack", config.layers - 1, bytes);
+            std::as_const(blocks.back()));
+        require_memory("stack", config.layers - 1 - i, bytes);
       }
     }
     if (config.final_norm.value_or(Block::needs_final_norm)) norm.emplace(config.block.end_norm());

@@ -159,6 +159,7 @@ struct RotaryFrequencies {
   }
 
   void plain(double base) {
+    reserve_memory("rotary", values, rotated_ / 2);
     for (Index i = 0; i < rotated_; i += 2)
       values.push_back(std::pow(base, -static_cast<double>(i) / static_cast<double>(rotated_)));
   }
