@@ -134,6 +134,8 @@
 #if __has_include(<nlohmann/json.hpp>)
 #include "eigenformer/io/checkpoint.hpp"
 #include "eigenformer/io/config.hpp"
+#include "eigenformer/io/gguf.hpp"
+#include "eigenformer/io/gguf_blocks.hpp"
 #include "eigenformer/io/replace_file.hpp"
 #include "eigenformer/io/safetensors.hpp"
 #include "eigenformer/io/safetensors_header.hpp"
