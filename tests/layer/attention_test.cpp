@@ -27,6 +27,31 @@ TEST(Attention, WeighsValuesBySoftmaxOfScaledScores) {
   EXPECT_NEAR(y(0, 1, 0), 8 * 0.731059, 1e-5);
 }
 
+/// All scores are 0, so that the last of five tokens gets the mean of those that it sees: of 5, 4, …
+TEST(Attention, TheNarrowerWindowCounts) {
+  const auto last = [](Index own, Index of_call) {
+    Attention<float> attention({.width = 2, .heads = 1, .window = own});
+    attention.value.weight(0, 0) = attention.output.weight(0, 0) = 1;
+    Tensor<float, 3> x(Shape{1, 5, 2});
+    for (Index n = 0; n < 5; ++n) x(0, n, 0) = static_cast<float>(n + 1);
+    Context ctx;
+    const AttentionCall<float> call{.mask = {.causal = true, .window = of_call}};
+    const float whole = attention(ctx, x, call)(0, 4, 0);
+    KvCache<float> cache = attention.cache(1);
+    const std::vector<Index> all{5};
+    AttentionCall<float> cached = call;
+    cached.caches = &cache;
+    cached.counts = all;
+    EXPECT_EQ(attention(ctx, x, cached)(0, 4, 0), whole);
+    return whole;
+  };
+  EXPECT_FLOAT_EQ(last(0, 0), 3);
+  EXPECT_FLOAT_EQ(last(2, 0), 4.5);
+  EXPECT_FLOAT_EQ(last(0, 2), 4.5);
+  EXPECT_FLOAT_EQ(last(2, 3), 4.5);
+  EXPECT_FLOAT_EQ(last(3, 2), 4.5);
+}
+
 TEST(Attention, WithAsManyKeyHeadsAsHeadsIsMultiHeadAttention) {
   Attention<float> multi_head(AttentionConfig{.width = 24, .heads = 4}),
       grouped(AttentionConfig{.width = 24, .heads = 4, .kv_heads = 4});

@@ -225,6 +225,37 @@ TEST(KvCache, ReservedItDoesNotGrow) {
   EXPECT_EQ(run.cache.bytes(), bytes);
 }
 
+// A call that sees less than the layer leaves the cache what later calls see.
+TEST(KvCache, KeepsWhatTheWidestWindowSees) {
+  const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2, .window = 900}));
+  CachedRun run(layer, 1, 1300);
+  run.next({1200});
+  auto narrow = run.cache;
+  Context ctx;
+  const std::vector<Index> one{1};
+  AttentionCall<float> call{.mask = {.causal = true, .window = 2}, .caches = &narrow, .counts = one};
+  const auto x = run.x.view().slice(1, 1200, 1);
+  layer(ctx, x, call);
+  call.mask.window = 0;
+  const auto expected = run.x.view().slice(1, 0, 1202);
+  EXPECT_TRUE(identical(layer(ctx, run.x.view().slice(1, 1201, 1), call),
+                        layer(ctx, expected, {.mask = {.causal = true}}).slice(1, 1201, 1)));
+
+  const auto plain = randomized(Attention<float>({.width = cached_width, .heads = 2}));
+  const Index length = run.cache.length(0);
+  call.caches = &run.cache;
+  EXPECT_EQ(error_of([&] { plain(ctx, x, call); }),
+            "[kv_cache] a cache of a window of 900 tokens does not keep what attention without a window sees");
+  call.mask.window = 901;
+  EXPECT_EQ(error_of([&] { plain(ctx, x, call); }),
+            "[kv_cache] a cache of a window of 900 tokens does not keep what a wider one sees");
+  call.mask.window = -1;
+  EXPECT_EQ(error_of([&] { plain(ctx, x, call); }), "[attention] window -1 is invalid: must be 0 (none) or more");
+  EXPECT_EQ(run.cache.length(0), length) << "nothing has changed";
+  call.mask.window = 900;
+  EXPECT_NO_THROW(plain(ctx, x, call));
+}
+
 TEST(KvCache, Errors) {
   const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2})),
              other = randomized(Attention<float>({.width = cached_width, .heads = 3}));

@@ -173,6 +173,35 @@ TEST(BadConfig, SizesThatCannotBeHad) {
   EXPECT_NE(error_of([&] { Stack<EncoderBlock<>>({.layers = huge}); }), "");
 }
 
+// What a window has left behind is gone: a state goes on in a model of the same windows alone, layer by layer.
+TEST(BadStates, OfOtherWindows) {
+  const auto begun = [](Index last) {
+    Bloom<float>::Config config{.vocabulary = 7, .layers = 2, .block = {.width = 8, .hidden = 8, .heads = 2}};
+    config.each_layer.assign(2, config.block);
+    config.each_layer[1].attention.window = last;
+    Bloom<float> model(config);
+    initialize(model, 1);
+    return model;
+  };
+  const auto narrow = begun(4), wide = begun(5), whole = begun(0);
+  const std::vector<Id> ids(600, 1), one{1};
+  const std::vector<Index> many{600}, single{1};
+  Context ctx;
+  for (const auto* from : {&narrow, &wide, &whole}) {
+    auto state = from->start();
+    for (int i = 0; i < 2; ++i) from->hidden(ctx, {ids, many}, state);
+    for (const auto* to : {&narrow, &wide, &whole})
+      if (to != from) {
+        EXPECT_EQ(error_of([&] {
+                    to->hidden(ctx, {one, single}, state);
+                  }),
+                  "[decoder_state] this state is none of this model: it comes from start()");
+      }
+    EXPECT_EQ(state.layers[0].length(0), 1200) << "nothing has changed";
+    EXPECT_NO_THROW(from->hidden(ctx, {one, single}, state));
+  }
+}
+
 // A state is for the model that began it; what is refused leaves it as it was.
 TEST(BadStates, OfOtherModels) {
   using Model = EncoderDecoder<PostNorm<float>>;

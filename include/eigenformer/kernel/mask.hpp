@@ -39,6 +39,18 @@ struct Mask {
   ConstView<Index, 1> prefixes{};  ///< (B) keys that every query sees although the mask is causal (Raffel et al. 2020)
   Allowed allowed{};
 
+  /// The same with a window of no more than this, unless it is 0.
+  Mask within(Index widest) const {
+    Mask mask = *this;
+    if (widest > 0 && (window == 0 || window > widest)) mask.window = widest;
+    return mask;
+  }
+
+  /// Throws unless the window may be one.
+  void check_window(std::string_view place) const {
+    ensure(window >= 0, place, "window ", window, " is invalid: must be 0 (none) or more");
+  }
+
   /// Throws unless the lengths and prefixes fit B sequences of N queries and M keys.
   void check_lengths(std::string_view place, Index batch, Index queries, Index keys) const {
     const auto lengths = [&](ConstView<Index, 1> given, Index limit, std::string_view what) {
@@ -56,7 +68,7 @@ struct Mask {
   /// Throws unless it fits (B, H, N, M).
   void validate(std::string_view place, Index batch, Index heads, Index queries, Index keys) const {
     check_lengths(place, batch, queries, keys);
-    ensure(window >= 0, place, "window ", window, " is invalid: must be 0 (none) or more");
+    check_window(place);
     ensure(window == 0 || !prefixes, place, "a window and prefixes exclude each other");
     if (!allowed.view) return;
     const Shape<4> full{batch, heads, queries, keys};

@@ -247,6 +247,7 @@ inline void check_cached(const Context& ctx, const Mask& mask) {
   ensure(!ctx.tape && !ctx.random, "attention", "passes with a cache are neither recorded nor with dropout");
   ensure(!mask.key_lengths && !mask.query_lengths && !mask.prefixes && !mask.allowed.view, "attention",
          "with a cache, a mask is causal or has a window");
+  mask.check_window("attention");
 }
 
 /// The same with keys and values from caches, for queries (1, N of all, H, E) of their sequences, one after the

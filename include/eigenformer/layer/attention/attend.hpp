@@ -15,7 +15,8 @@ ConstView<T, 4> attend(Context& ctx, const AttentionCall<T>& call, ConstView<T, 
   if (!call.caches) return op::attention<T>(ctx, q, k, v, options, score, sinks);
   op::check_cached(ctx, options.mask);
   KvCache<T>& cache = *call.caches;
-  if (!call.filled) cache.append(ctx.threads, k, v, call.counts, options.scale, options.mask.window);
+  cache.check_window(options.mask.window);
+  if (!call.filled) cache.append(ctx.threads, k, v, call.counts, options.scale);
   return op::cached_attention<T>(ctx, q, cache.view(ctx, call.counts), cache.kv_heads(), cache.head_width(),
                                  options.mask, score, sinks);
 }

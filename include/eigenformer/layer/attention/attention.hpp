@@ -33,6 +33,8 @@ struct Attention : AttentionProjections<T> {
     if (config.sinks) sinks = Tensor<T, 1>(Shape{*config.completed().heads});
   }
 
+  KvCache<T> cache(Index sequences) const { return Projections::cache(sequences, window); }
+
   static void visit(auto&& f, auto&... m) {
     Projections::visit(f, m...);
     f(Leaf{"sinks", Init::zeros}, m.sinks...);
@@ -49,9 +51,8 @@ struct Attention : AttentionProjections<T> {
       k = heads.keys(ctx, key(ctx, memory).split_last(head_width), call);
       v = value(ctx, memory).split_last(head_width);
     }
-    Mask mask = call.mask;
-    if (window > 0) mask.window = window;
-    const auto mixed = attend<T>(ctx, call, q, k, v, {scale, mask, dropout}, scores.bind(ctx, call), sinks);
+    const auto mixed =
+        attend<T>(ctx, call, q, k, v, {scale, call.mask.within(window), dropout}, scores.bind(ctx, call), sinks);
     return output(ctx, mixed.reshape(x.shape().with_width(query.weight.extent(0))));
   }
 

@@ -24,24 +24,35 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 template <Real T>
 class KvCache {
  public:
-  /// Of keys and values of K heads of width E.
-  KvCache(Index sequences, Index kv_heads, Index head_width) : heads_(kv_heads), width_(head_width) {
+  /// Of keys and values of K heads of width E. A window, if it is not 0, is the widest that any query has: blocks that
+  /// it has left behind for good are used again.
+  KvCache(Index sequences, Index kv_heads, Index head_width, Index window = 0)
+      : heads_(kv_heads), width_(head_width), window_(window) {
     ensure(sequences >= 0 && sequences <= largest_extent, "kv_cache", "cannot keep ", sequences, " sequences");
     ensure(kv_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", kv_heads, " heads of width ", head_width);
     ensure(bytes_for(kernel::key_block<T>, kv_heads, head_width) <= largest_index, "kv_cache", "a block of ", kv_heads,
            " heads of width ", head_width, " is too large");
+    ensure(window >= 0, "kv_cache", "window ", window, " is invalid: must be 0 (none) or more");
     detail::with_memory("kv_cache", sequences, "sequences",
                         [&] { sequences_.resize(static_cast<std::size_t>(sequences)); });
   }
   KvCache(const KvCache& other)  // blocks for later use are each one's own
-      : sequences_(other.sequences_), heads_(other.heads_), width_(other.width_), reserved_(other.reserved_) {}
+      : sequences_(other.sequences_), heads_(other.heads_), width_(other.width_), window_(other.window_),
+        reserved_(other.reserved_) {}
   KvCache(KvCache&&) noexcept = default;
   KvCache& operator=(const KvCache& other) { return *this = KvCache(other); }
   KvCache& operator=(KvCache&&) noexcept = default;
   ~KvCache() = default;
 
-  /// Whether both are for the same heads.
-  bool compatible(const KvCache& other) const { return heads_ == other.heads_ && width_ == other.width_; }
+  /// Whether both are for the same heads, and keep as much.
+  bool compatible(const KvCache& other) const {
+    return heads_ == other.heads_ && width_ == other.width_ && window_ == other.window_;
+  }
+  /// Throws if queries with this window, or with none (0), may see what is no longer kept.
+  void check_window(Index window) const {
+    ensure(window_ == 0 || (window > 0 && window <= window_), "kv_cache", "a cache of a window of ", window_,
+           " tokens does not keep what ", window == 0 ? "attention without a window" : "a wider one", " sees");
+  }
   Index kv_heads() const { return heads_; }
   Index head_width() const { return width_; }
 
@@ -104,9 +115,9 @@ class KvCache {
   }
 
   /// Appends counts[s] tokens to each sequence: keys, which are multiplied by `scale`, and values (1, tokens of all, K,
-  /// E), one sequence after the other. Blocks that a window, if it is not 0, has left behind for good are used again.
+  /// E), one sequence after the other.
   void append(const Threads& threads, ConstView<T, 4> keys, ConstView<T, 4> values, std::span<const Index> counts,
-              double scale, Index window = 0) {
+              double scale) {
     const Index heads = keys.extent(2), width = keys.extent(3);
     ensure(static_cast<Index>(counts.size()) == sequences(), "kv_cache", "tokens of ", counts.size(),
            " sequences, but there are ", sequences());
@@ -125,8 +136,8 @@ class KvCache {
     for (std::size_t s = 0; s < counts.size(); ++s) {
       Sequence& sequence = sequences_[s];
       const Index end = sequence.length + counts[s],
-                  oldest = window > 0 ? (std::max)(sequence.length - window + 1, Index{0}) / size
-                                      : 0;  // that a new token sees
+                  oldest = window_ > 0 ? (std::max)(sequence.length - window_ + 1, Index{0}) / size
+                                       : 0;  // that a new token sees
       for (; sequence.passed < oldest; ++sequence.passed)
         release(sequence.blocks[static_cast<std::size_t>(sequence.passed)]);
       for (Index at = sequence.length, number = at / size; at < end; at = ++number * size) {
@@ -257,7 +268,7 @@ class KvCache {
 
   std::vector<Sequence> sequences_, selected_;  // selected_: memory for select()
   std::vector<Shared> free_;                    // blocks for reuse
-  Index heads_ = 0, width_ = 0, reserved_ = 0;
+  Index heads_ = 0, width_ = 0, window_ = 0, reserved_ = 0;
 };
 
 }  // namespace eigenformer

@@ -26,7 +26,9 @@ struct AttentionProjections {
         scale(*config.scale), dropout(*config.dropout) {}
 
   /// An empty cache of what this attention computes.
-  KvCache<T> cache(Index sequences) const { return {sequences, key.weight.extent(0) / head_width, head_width}; }
+  KvCache<T> cache(Index sequences, Index window = 0) const {
+    return {sequences, key.weight.extent(0) / head_width, head_width, window};
+  }
 
   static void visit(auto&& f, auto&... m) {
     f("query", m.query...);
