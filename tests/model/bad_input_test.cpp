@@ -11,6 +11,7 @@
 #include "eigenformer/model/bert.hpp"
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/model/encoder_decoder.hpp"
+#include "eigenformer/model/t5.hpp"
 #include "support/error.hpp"
 #include "support/sanitizers.hpp"
 #include "support/tensors.hpp"
@@ -70,6 +71,34 @@ TEST(BadConfig, EncoderDecoder) {
   config = small();
   config.block.dropout = 1;
   EXPECT_EQ(refused(config), "[attention] dropout 1 is invalid: must be in [0, 1)");
+}
+
+// One position is for all layers: what it rotates, and for how many heads, must fit each of them.
+TEST(BadConfig, PositionsThatFitSomeLayers) {
+  Llama<float>::Config rotated{.vocabulary = 7, .layers = 2, .block = {.width = 8, .heads = 2}};
+  rotated.each_layer.assign(2, rotated.block);
+  EXPECT_EQ(Llama<float>{rotated}.position.config.head_width, 4);
+  rotated.each_layer[1].heads = 1;
+  EXPECT_EQ(error_of([&] { Llama<float>{rotated}; }),
+            "[language_model] positions are for heads of width 4, but those of layer 1 have width 8");
+  rotated.each_layer[1].attention.head_width = 4;  // fewer heads of the same width
+  EXPECT_NO_THROW(Llama<float>{rotated});
+
+  T5<float>::Config biased{.source_vocabulary = 7,
+                           .target_vocabulary = 7,
+                           .encoder_layers = 1,
+                           .decoder_layers = 1,
+                           .block = {.width = 8, .heads = 2},
+                           .position = {.heads = 4}};
+  const auto refuse = [&] {
+    EXPECT_EQ(error_of([&] { T5<float>{biased}; }), "[encoder_decoder] positions are for 4 heads, but layer 0 has 2");
+  };
+  refuse();
+  biased.position.heads = 2;
+  biased.target_position.heads = 4;
+  refuse();
+  biased.target_position.heads = 2;
+  EXPECT_EQ(T5<float>{biased}.target_position.weight.shape(), (Shape{32, 2}));
 }
 
 TEST(BadInput, EncoderDecoder) {

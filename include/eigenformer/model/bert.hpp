@@ -40,7 +40,7 @@ struct BertConfig {
     BertConfig config = *this;
     config.block = all.block;
     config.each_layer = all.each_layer;
-    config.position = inherit("bert", position, detail::shared_with_position(all.block, max_positions));
+    config.position = detail::position_of("bert", position, all, max_positions);
     if constexpr (requires { config.position.max_positions; }) config.max_positions = config.position.max_positions;
     return config;
   }

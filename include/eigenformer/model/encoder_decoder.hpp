@@ -59,11 +59,14 @@ struct EncoderDecoderConfig {
     config.decoder_block = (decoder_block ? *decoder_block : as_decoder()).completed();
     ensure(config.decoder_block->width == block.width, "encoder_decoder", "a decoder of width ",
            config.decoder_block->width, " cannot see an encoder of ", block.width);
-    config.position = inherit("encoder_decoder", position, detail::shared_with_position(config.block, max_positions));
-    config.target_position =
-        inherit("encoder_decoder", target_position, detail::shared_with_position(*config.decoder_block, max_positions));
+    config.position = detail::position_of("encoder_decoder", position, config.encoder(), max_positions);
+    config.target_position = detail::position_of("encoder_decoder", target_position, config.decoder(), max_positions);
     return config;
   }
+
+  /// Of the two stacks, if this is completed.
+  StackConfig<EncoderBlockConfig> encoder() const { return {encoder_layers, block, final_norm, {}}; }
+  StackConfig<DecoderBlockConfig> decoder() const { return {decoder_layers, *decoder_block, final_norm, {}}; }
 
   /// The config of a block of the decoder whose parts are as those of the encoder.
   DecoderBlockConfig as_decoder() const {
@@ -150,10 +153,8 @@ struct BasicEncoderDecoder {
 
   explicit BasicEncoderDecoder(const Config& given)
       : config(given.completed()), embedding({config.source_vocabulary, config.block.width, config.scaled_embedding}),
-        position(config.position), target_position(config.target_position),
-        encoder({config.encoder_layers, config.block, config.final_norm}),
-        decoder({config.decoder_layers, *config.decoder_block, config.final_norm}), dropout(config.block.dropout),
-        logit_scale(config.logit_scale) {
+        position(config.position), target_position(config.target_position), encoder(config.encoder()),
+        decoder(config.decoder()), dropout(config.block.dropout), logit_scale(config.logit_scale) {
     check_position<EncoderPosition, EncoderBlockType>();
     check_position<DecoderPosition, DecoderBlockType>();
     static_assert(position_fits<NoPosition<T>, decltype(DecoderBlockType::cross_attention)>,

@@ -45,7 +45,7 @@ struct LanguageModelConfig {
     LanguageModelConfig config = *this;
     config.block = all.block;
     config.each_layer = all.each_layer;
-    config.position = inherit("language_model", position, detail::shared_with_position(all.block, max_positions));
+    config.position = detail::position_of("language_model", position, all, max_positions);
     if constexpr (requires { config.position.max_positions; }) config.max_positions = config.position.max_positions;
     if (tied) config.head_bias = false;
     return config;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -47,6 +48,29 @@ struct StackConfig {
   }
   friend bool operator==(const StackConfig&, const StackConfig&) = default;
 };
+
+namespace detail {
+
+/// The complete config of a model's position, with sizes that are those of the attention of every layer; throws if
+/// there is none.
+template <class PositionConfig, class BlockConfig>
+PositionConfig position_of(std::string_view place, const PositionConfig& given, const StackConfig<BlockConfig>& stack,
+                           Index max_positions) {
+  const PositionConfig position = inherit(place, given, shared_with_position(stack.block, max_positions));
+  const auto check = [&](const auto& attention, std::size_t layer) {
+    if constexpr (requires { position.head_width == attention.head_width; })
+      ensure(position.head_width == attention.head_width, place, "positions are for heads of width ",
+             position.head_width, ", but those of layer ", layer, " have width ", attention.head_width);
+    if constexpr (requires { position.heads == *attention.heads; })
+      ensure(position.heads == *attention.heads, place, "positions are for ", position.heads, " heads, but layer ",
+             layer, " has ", *attention.heads);
+  };
+  if (stack.each_layer.empty()) check(own_attention(stack.block), 0);
+  for (std::size_t i = 0; i < stack.each_layer.size(); ++i) check(own_attention(stack.each_layer[i]), i);
+  return position;
+}
+
+}  // namespace detail
 
 /// x (B, N, D) through L blocks; further arguments go to every block.
 template <class BlockType>
