@@ -31,6 +31,7 @@
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/decode/beam.hpp"
 #include "eigenformer/decode/decoding.hpp"
+#include "eigenformer/decode/draft.hpp"
 #include "eigenformer/decode/generate.hpp"
 #include "eigenformer/decode/processors.hpp"
 #include "eigenformer/decode/reader.hpp"

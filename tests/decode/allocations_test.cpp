@@ -53,6 +53,28 @@ TEST(Allocations, NonePerGeneratedToken) {
     }
 }
 
+// Nor with a draft, which the texts do and do not follow.
+TEST(Allocations, NonePerDraftedToken) {
+  const auto model = small_llama();
+  const Llama<float> other = [] {
+    Llama<float> made({.vocabulary = 50, .layers = 1, .block = {.width = 16, .hidden = 24, .heads = 2, .dropout = 0}});
+    initialize(made, 2);
+    return made;
+  }();
+  for (const Draft& draft : {Draft(&model), Draft(&other), Draft(LookUp{})}) {
+    Context ctx{Threads(2)};
+    std::vector<std::size_t> seen;
+    seen.reserve(1000);
+    generate(ctx, model, {{1, 2, 3}, {4}, {5, 6}},
+             {.max_tokens = 300,
+              .sampling = Sampling{.temperature = 0.5, .top_k = 5},
+              .rules = {.processors = {Watch{&seen}}, .repetition_penalty = 1.1},
+              .draft = draft});
+    ASSERT_EQ(seen.size(), 300u);
+    EXPECT_EQ(seen[250], seen[50]);
+  }
+}
+
 // Beams fork: blocks of the cache come and go until there are enough, then no more are asked for.
 TEST(Allocations, NonePerStepOfABeamSearch) {
   const auto model = small_llama();

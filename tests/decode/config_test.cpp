@@ -35,6 +35,7 @@ TEST(DecodeConfig, GenerateConfig) {
     cases.push_back({"min_tokens", {.min_tokens = n}});
     cases.push_back({"first_sequence", {.first_sequence = n}});
     cases.push_back({"chunk", {.chunk = n}});
+    cases.push_back({"draft_tokens", {.draft_tokens = n}});
     cases.push_back({"top_k", {.sampling = Sampling{.top_k = n}}});
     cases.push_back({"no_repeat", {.rules = {.no_repeat = n}}});
     cases.push_back({"step ", {.rules = {.forced = {{n, 1}}}}});

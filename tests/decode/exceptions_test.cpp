@@ -71,6 +71,8 @@ TEST(TrapsTest, TrainingAndGeneratingWithADecoder) {
             .sampling = Sampling{.temperature = 0.7, .top_k = 10, .top_p = 0.9, .min_p = 0.01, .seed = 1},
             .rules = rules,
             .log_probabilities = true});
+  for (const Draft& draft : {Draft(&trainer.model), Draft(LookUp{})})
+    generate(ctx, trainer.model, prompts, {.max_tokens = 20, .eos = {7}, .rules = rules, .draft = draft});
   beam_search(ctx, trainer.model, prompts,
               {.max_tokens = 12, .eos = {7}, .beams = 4, .n_best = 3, .penalty = LengthPenalty::power, .rules = rules});
 }

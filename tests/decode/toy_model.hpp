@@ -49,7 +49,13 @@ struct ToyModel {
       }
       *this = std::move(to);
     }
-    void reserve(Index) {}
+    void reserve(Index, Index = 0) {}
+    void truncate(std::span<const Index> lengths) {
+      for (std::size_t s = 0; s < texts.size(); ++s) {
+        ensure(lengths[s] <= length(static_cast<Index>(s)), "toy", "cannot go back");
+        texts[s].resize(static_cast<std::size_t>(lengths[s]));
+      }
+    }
   };
 
   State start(Index sequences) const {
@@ -67,14 +73,17 @@ struct ToyModel {
   void hidden(Context&, const NextTokens& next, State& state) const { read(next, state, false); }
 
   ConstView<T, 2> next_logits(Context& ctx, const NextTokens& next, State& state) const {
-    for (const Index count : next.counts) ensure(count > 0, "toy", "no token of a sequence");
+    next.check_wanted("toy");
     read(next, state, true);
-    const View<T, 2> logits = ctx.arena.allocate<T>(Shape{state.sequences(), vocabulary});
-    for (Index i = 0; i < logits.rows(); ++i) {
-      const std::vector<double> row =
-          rule(state.sources[static_cast<std::size_t>(i)], state.texts[static_cast<std::size_t>(i)]);
-      std::transform(row.begin(), row.end(), logits.row(i), [](double x) { return static_cast<T>(x); });
-    }
+    const View<T, 2> logits = ctx.arena.allocate<T>(Shape{next.all_wanted(), vocabulary});
+    Index to = 0;
+    for (std::size_t i = 0; i < state.texts.size(); ++i)
+      for (Index later = next.wanted_of(i); later-- > 0; ++to) {
+        const auto text = std::span<const Id>(state.texts[i]);
+        const std::vector<double> row =
+            rule(state.sources[i], text.first(text.size() - static_cast<std::size_t>(later)));
+        std::transform(row.begin(), row.end(), logits.row(to), [](double x) { return static_cast<T>(x); });
+      }
     return logits;
   }
 

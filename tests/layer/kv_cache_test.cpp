@@ -136,6 +136,40 @@ TEST(KvCache, ForksShare) {
   EXPECT_LE(run.cache.bytes(), one + 2 * block) << "blocks are used again";
 }
 
+// Tokens that were taken back leave no trace, in blocks of one's own and in those that forks share; a window's blocks
+// come back as far as they are still there.
+TEST(KvCache, GoesBack) {
+  constexpr Index block = kernel::key_block<float>;
+  for (const Index window : {Index{0}, Index{3}, block + 1}) {
+    const auto layer = randomized(
+        Attention<float>({.width = cached_width, .heads = 4, .kv_heads = 2, .head_width = 5, .window = window}));
+    CachedRun run(layer, 2, 3 * block);
+    run.cache.reserve(0, 5);
+    run.next({block - 2, 2 * block - 1});
+    for (int i = 0; i < 5; ++i) run.next({1, 1});
+    run.cache.truncate(std::vector<Index>{block - 2, 2 * block - 1});
+    run.next({7, 3});
+    run.select({0, 0, 1});
+    run.next({block, 1, 9});
+    run.cache.truncate(std::vector<Index>{block + 5, block + 5, 2 * block + 2});
+    run.next({2, block, block - 9});
+  }
+  const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2, .window = 100}));
+  CachedRun run(layer, 1, 3 * block);
+  run.next({2 * block + 50});
+  EXPECT_EQ(run.cache.shortest(0), 0) << "what an append began with";
+  run.next({70});
+  EXPECT_EQ(run.cache.shortest(0), block + 99) << "one block is left behind, and 100 tokens see back into it";
+  EXPECT_EQ(error_of([&] { run.cache.truncate(std::vector<Index>{block + 98}); }),
+            "[kv_cache] sequence 0 cannot go back to " + std::to_string(block + 98) + " tokens: it can to " +
+                std::to_string(block + 99) + "…" + std::to_string(2 * block + 120));
+  EXPECT_THROW(run.cache.truncate(std::vector<Index>{2 * block + 121}), Error);
+  EXPECT_EQ(error_of([&] { run.cache.truncate({}); }), "[kv_cache] lengths of 0 sequences, but there are 1");
+  EXPECT_EQ(error_of([&] { run.cache.reserve(1, -1); }), "[kv_cache] cannot keep 1 tokens, -1 of them to spare");
+  run.cache.truncate(std::vector<Index>{block + 99});
+  run.next({block});
+}
+
 // Two queries after three keys that the cache has, all scores 0, values 1 … 5: the last query sees all (bottom-right).
 TEST(KvCache, AlignsBottomRight) {
   Context ctx;

@@ -265,6 +265,22 @@ TEST(BadStates, OfOtherModels) {
               model.next_logits(ctx, {ids, lacking}, state);
             }),
             "[encoder_decoder] there is no token for sequence 1, and so no logits of the next");
+  const std::vector<Index> all{2, 0}, too_many{1, 2}, negative{1, -1};
+  EXPECT_EQ(error_of([&] {
+              model.next_logits(ctx, {ids, ones, too_many}, state);
+            }),
+            "[encoder_decoder] logits wanted after 2 of 1 tokens of sequence 1");
+  EXPECT_EQ(error_of([&] {
+              model.next_logits(ctx, {ids, ones, negative}, state);
+            }),
+            "[encoder_decoder] logits wanted after -1 of 1 tokens of sequence 1");
+  EXPECT_EQ(error_of([&] {
+              model.next_logits(ctx, {ids, ones, {all.data(), 1}}, state);
+            }),
+            "[encoder_decoder] logits wanted of 1 sequences, but there are 2");
+  EXPECT_EQ(error_of([&] { state.truncate(ones); }),
+            "[decoder_state] sequence 0 cannot go back to 1 tokens: it can to 0…0");
+  EXPECT_EQ(error_of([&] { state.truncate({}); }), "[decoder_state] lengths of 0 sequences, but there are 2");
   EXPECT_EQ(state.length(0), 0);
   EXPECT_EQ(error_of([&] {
               model.start(ctx, two_sources, test::lengths({3, 4}));

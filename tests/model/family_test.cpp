@@ -334,13 +334,17 @@ void check_strange_steps(const Model& model) {
         std::vector<Index> before;
         for (Index s = 0; s < state.sequences(); ++s) before.push_back(state.length(s));
         try {
-          const NextTokens tokens{{ids.data(), static_cast<std::size_t>(ids.size())}, counts};
+          const auto wanted = any.numbers(state.sequences(), any.one_in(2) ? 1 : 4);
+          const NextTokens tokens{{ids.data(), static_cast<std::size_t>(ids.size())},
+                                  counts,
+                                  any.one_in(3) ? std::span<const Index>(wanted) : std::span<const Index>()};
           const bool good =
               any.one_in(3) ? finite(model.next_logits(ctx, tokens, state)) : finite(model.hidden(ctx, tokens, state));
           ASSERT_TRUE(good) << "step " << step << " of round " << round;
           for (std::size_t s = 0; s < counts.size(); ++s)
             ASSERT_EQ(state.length(static_cast<Index>(s)), before[s] + counts[s]);
           ++worked;
+          if (any.one_in(3)) state.truncate(any.one_in(2) ? any.numbers(state.sequences(), 4) : before);
           if (any.one_in(3)) state.select(any.numbers(any.below(4), state.sequences() - 1));
         } catch (const Error&) {
           ++refused;

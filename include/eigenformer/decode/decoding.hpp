@@ -15,6 +15,18 @@ namespace eigenformer::inline EIGENFORMER_ABI::detail {
 /// Memory for so many tokens a text is provided at once; beyond, it grows as it is needed.
 inline constexpr Index expected_tokens = 1024;
 
+/// Throws if the model has not got positions for a text and so many tokens more: the last one needs none.
+template <class Model>
+void check_room(std::string_view place, const Model& model, std::size_t text, std::size_t tokens, Index more) {
+  const auto check = [&](const auto& position) {
+    if constexpr (requires { position.max_positions(); })
+      ensure(more - 1 <= position.max_positions() - static_cast<Index>(tokens), place, "text ", text, ": ", tokens,
+             " tokens and ", more, " more are too many for the model's ", position.max_positions(), " positions");
+  };
+  if constexpr (requires { model.target_position; }) check(model.target_position);
+  else if constexpr (requires { model.position; }) check(model.position);
+}
+
 /// Settings that have been checked, and the texts that go on: bos, if there is one, and the prompt.
 struct Decoding {
   RuleScope scope;
@@ -36,7 +48,8 @@ struct Decoding {
       if (scope.bos) texts[i].push_back(*scope.bos);
       texts[i].insert(texts[i].end(), prompts[i].begin(), prompts[i].end());
     }
-    if (!idle()) check_room(model);
+    for (std::size_t i = 0; !idle() && i < texts.size(); ++i)
+      check_room("decode", model, i, texts[i].size(), scope.max_tokens);
   }
 
   /// For so many sources of an encoder–decoder.
@@ -64,20 +77,6 @@ struct Decoding {
   static const Config& with_bos(std::string_view place, const Config& config) {
     ensure(config.bos.has_value(), place, "an encoder–decoder needs a bos token");
     return config;
-  }
-
-  /// Throws if the model has not got positions for so many tokens more: the last one needs none.
-  template <class Model>
-  void check_room(const Model& model) const {
-    const auto check = [&](const auto& position) {
-      if constexpr (requires { position.max_positions(); })
-        for (std::size_t i = 0; i < texts.size(); ++i)
-          ensure(scope.max_tokens - 1 <= position.max_positions() - static_cast<Index>(texts[i].size()), "decode",
-                 "text ", i, ": ", texts[i].size(), " tokens and ", scope.max_tokens,
-                 " more are too many for the model's ", position.max_positions(), " positions");
-    };
-    if constexpr (requires { model.target_position; }) check(model.target_position);
-    else if constexpr (requires { model.position; }) check(model.position);
   }
 };
 

@@ -20,20 +20,24 @@ class Reader {
 
   /// → logits (sequences, V) of the token after each text, in the context's arena. text(i) is a span of ids, longer
   /// than what the state knows of its sequence. Long ones begin first, so that all end with the last pass, the only one
-  /// to need logits.
+  /// to need logits. Or those after the last wanted[i] tokens of each, which the state must not know.
   template <class Model>
   ConstView<typename Model::T, 2> operator()(Context& ctx, const Model& model, typename Model::State& state,
-                                             auto&& text) {
+                                             auto&& text, std::span<const Index> wanted = {}) {
     const Index sequences = state.sequences();
     Index longest = 0;
     for (Index i = 0; i < sequences; ++i) longest = (std::max)(longest, size(text(i)) - state.length(i));
-    for (Index later = (longest - 1) / chunk_ * chunk_; later > 0; later -= chunk_) {
+    Index piece = chunk_;
+    for (const Index each : wanted) piece = (std::max)(piece, each);
+    for (Index later = (longest - 1) / piece * piece; later > 0; later -= piece) {
       const auto pass = ctx.scratch();
       model.hidden(ctx, tokens_before(state, text, later), state);
     }
-    const auto logits = model.next_logits(ctx, tokens_before(state, text, 0), state);
-    ensure(logits.extent(0) == sequences && logits.width() > 0, "decode", "logits ", logits.shape(), " for ", sequences,
-           " sequences");
+    NextTokens tokens = tokens_before(state, text, 0);
+    tokens.wanted = wanted;
+    const auto logits = model.next_logits(ctx, tokens, state);
+    ensure(logits.extent(0) == tokens.all_wanted() && logits.width() > 0, "decode", "logits ", logits.shape(), " for ",
+           sequences, " sequences, of which ", tokens.all_wanted(), " are wanted");
     return logits;
   }
 

@@ -74,9 +74,24 @@ struct DecoderState {
     count_ = static_cast<Index>(which.size());
   }
 
-  /// Room for so many tokens of every sequence.
-  void reserve(Index tokens) {
-    for (KvCache<T>& cache : layers) cache.reserve(tokens);
+  /// Every sequence goes back to its first lengths[s] tokens: for models with windows, at most the tokens of the last
+  /// pass are taken back, and those that reserve() spares.
+  void truncate(std::span<const Index> lengths) {
+    ensure(static_cast<Index>(lengths.size()) == count_, "decoder_state", "lengths of ", lengths.size(),
+           " sequences, but there are ", count_);
+    for (Index s = 0; s < count_; ++s) {
+      Index shortest = 0;
+      for (const KvCache<T>& cache : layers) shortest = (std::max)(shortest, cache.shortest(s));
+      const Index wanted = lengths[static_cast<std::size_t>(s)];
+      ensure(wanted >= shortest && wanted <= length(s), "decoder_state", "sequence ", s, " cannot go back to ", wanted,
+             " tokens: it can to ", shortest, "…", length(s));
+    }
+    for (KvCache<T>& cache : layers) cache.truncate(lengths);
+  }
+
+  /// Room for so many tokens of every sequence; see KvCache.
+  void reserve(Index tokens, Index spare = 0) {
+    for (KvCache<T>& cache : layers) cache.reserve(tokens, spare);
   }
 
   /// Of memory that the keys and values take.
@@ -126,16 +141,18 @@ struct DecoderState {
   std::vector<Index> owners_, sources_;  // memory for select()
 };
 
-/// The rows of x (1, N of all, D) that end the sequences, of which each has some → (1, sequences, D)
+/// The rows of x (1, N of all, D) that logits are wanted after: the last of each sequence → (1, all wanted, D)
 template <class T>
-ConstView<T, 3> last_rows(Context& ctx, ConstView<T, 3> x, std::span<const Index> counts) {
-  const auto sequences = static_cast<Index>(counts.size());
-  if (sequences == x.extent(1)) return x;
-  const View<T, 3> rows = ctx.arena.allocate<T>(Shape{Index{1}, sequences, x.extent(2)});
+ConstView<T, 3> last_rows(Context& ctx, ConstView<T, 3> x, const NextTokens& tokens) {
+  const Index count = tokens.all_wanted();
+  if (count == x.extent(1)) return x;
+  const View<T, 3> rows = ctx.arena.allocate<T>(Shape{Index{1}, count, x.extent(2)});
+  T* to = rows.data();
   Index end = 0;
-  for (Index s = 0; s < sequences; ++s) {
-    end += counts[static_cast<std::size_t>(s)];
-    std::copy_n(&x(0, end - 1, 0), x.extent(2), &rows(0, s, 0));
+  for (std::size_t s = 0; s < tokens.counts.size(); ++s) {
+    end += tokens.counts[s];
+    const Index wanted = tokens.wanted_of(s);
+    if (wanted > 0) to = std::copy_n(&x(0, end - wanted, 0), wanted * x.extent(2), to);
   }
   return rows;
 }

@@ -254,10 +254,10 @@ struct BasicEncoderDecoder {
   }
 
   /// The next target tokens, at least one of every sequence → logits (sequences, V) of the token after each sequence's
-  /// last.
+  /// last; or (all that are wanted, V), one sequence after another.
   ConstView<T, 2> next_logits(Context& ctx, const NextTokens& tokens, State& state) const {
-    tokens.check_every("encoder_decoder");
-    return logits(ctx, last_rows(ctx, hidden(ctx, tokens, state), tokens.counts)).flat();
+    tokens.check_wanted("encoder_decoder");
+    return logits(ctx, last_rows(ctx, hidden(ctx, tokens, state), tokens)).flat();
   }
 
   /// hidden states (B, N, D) → logits (B, N, V)

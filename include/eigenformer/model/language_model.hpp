@@ -127,10 +127,11 @@ struct LanguageModel {
     return through(ctx, ConstView<Id, 1>(tokens.ids).reshape(Shape{Index{1}, count}), positions, attention);
   }
 
-  /// The next tokens, at least one of every sequence → logits (sequences, V) of the token after each sequence's last.
+  /// The next tokens, at least one of every sequence → logits (sequences, V) of the token after each sequence's last;
+  /// or (all that are wanted, V), one sequence after another.
   ConstView<T, 2> next_logits(Context& ctx, const NextTokens& tokens, State& state) const {
-    tokens.check_every("language_model");
-    return logits(ctx, last_rows(ctx, hidden(ctx, tokens, state), tokens.counts)).flat();
+    tokens.check_wanted("language_model");
+    return logits(ctx, last_rows(ctx, hidden(ctx, tokens, state), tokens)).flat();
   }
 
   /// ids (B, N) → hidden states (B, N, D)

@@ -38,7 +38,7 @@ class KvCache {
   }
   KvCache(const KvCache& other)  // blocks for later use are each one's own
       : sequences_(other.sequences_), heads_(other.heads_), width_(other.width_), window_(other.window_),
-        reserved_(other.reserved_) {}
+        reserved_(other.reserved_), spare_(other.spare_) {}
   KvCache(KvCache&&) noexcept = default;
   KvCache& operator=(const KvCache& other) { return *this = KvCache(other); }
   KvCache& operator=(KvCache&&) noexcept = default;
@@ -94,10 +94,34 @@ class KvCache {
     return bytes;
   }
 
-  /// Room for so many tokens of every sequence, so that it need not grow step by step.
-  void reserve(Index tokens) {
-    ensure(tokens >= 0, "kv_cache", "cannot keep ", tokens, " tokens");
+  /// Room for so many tokens of every sequence, so that it need not grow step by step. Of those appended from now on,
+  /// truncate() can take back the last `spare` whatever a window has left behind.
+  void reserve(Index tokens, Index spare = 0) {
+    ensure(tokens >= 0 && spare >= 0, "kv_cache", "cannot keep ", tokens, " tokens, ", spare, " of them to spare");
     reserved_ = tokens;
+    spare_ = spare;
+  }
+
+  /// The least that truncate() can leave of a sequence: what an append began with can always be had again.
+  Index shortest(Index s) const {
+    ensure(s >= 0 && s < sequences(), "kv_cache", "there is no sequence ", s, " of ", sequences());
+    return shortest(sequences_[static_cast<std::size_t>(s)]);
+  }
+  /// Every sequence goes back to its first lengths[s] tokens.
+  void truncate(std::span<const Index> lengths) {
+    ensure(static_cast<Index>(lengths.size()) == sequences(), "kv_cache", "lengths of ", lengths.size(),
+           " sequences, but there are ", sequences());
+    for (std::size_t s = 0; s < lengths.size(); ++s)
+      ensure(lengths[s] >= shortest(sequences_[s]) && lengths[s] <= sequences_[s].length, "kv_cache", "sequence ", s,
+             " cannot go back to ", lengths[s], " tokens: it can to ", shortest(sequences_[s]), "…",
+             sequences_[s].length);
+    for (std::size_t s = 0; s < lengths.size(); ++s) {
+      Sequence& sequence = sequences_[s];
+      sequence.length = lengths[s];
+      const Index used = (lengths[s] + kernel::key_block<T> - 1) / kernel::key_block<T>;
+      for (; static_cast<Index>(sequence.blocks.size()) > used; sequence.blocks.pop_back())
+        release(sequence.blocks.back());
+    }
   }
 
   /// Sequence i becomes what which[i] was: reorders, drops and forks. Nothing is copied before one of those that share
@@ -136,8 +160,8 @@ class KvCache {
     for (std::size_t s = 0; s < counts.size(); ++s) {
       Sequence& sequence = sequences_[s];
       const Index end = sequence.length + counts[s],
-                  oldest = window_ > 0 ? (std::max)(sequence.length - window_ + 1, Index{0}) / size
-                                       : 0;  // that a new token sees
+                  first_seen = sequence.length - (std::min)(spare_, sequence.length) - window_ + 1,
+                  oldest = window_ > 0 ? (std::max)(first_seen, Index{0}) / size : 0;
       for (; sequence.passed < oldest; ++sequence.passed)
         release(sequence.blocks[static_cast<std::size_t>(sequence.passed)]);
       for (Index at = sequence.length, number = at / size; at < end; at = ++number * size) {
@@ -196,6 +220,11 @@ class KvCache {
     std::vector<Shared> blocks;
     Index length = 0, passed = 0;  // blocks that the window has left behind
   };
+
+  /// The window sees none of the blocks that it has left behind.
+  Index shortest(const Sequence& sequence) const {
+    return sequence.passed == 0 ? 0 : sequence.passed * kernel::key_block<T> + window_ - 1;
+  }
 
   kernel::KvBlock<T> memory_of(const Block& block) const { return {block.data.get(), block.capacity, heads_, width_}; }
 
@@ -268,7 +297,7 @@ class KvCache {
 
   std::vector<Sequence> sequences_, selected_;  // selected_: memory for select()
   std::vector<Shared> free_;                    // blocks for reuse
-  Index heads_ = 0, width_ = 0, window_ = 0, reserved_ = 0;
+  Index heads_ = 0, width_ = 0, window_ = 0, reserved_ = 0, spare_ = 0;
 };
 
 }  // namespace eigenformer
