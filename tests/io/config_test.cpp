@@ -262,6 +262,7 @@ TEST(EveryField, OfRotaryScalings) {
   check(YarnScaling{.factor = 2, .original = 64, .fast = 8, .truncated = false});
   check(LongScaling{{1, 2}, {2, 3}, 4, 8}, "short_factors");  // of 12 tokens
   check(LongScaling{{1, 2}, {2, 3}, 20, 40}, "long_factors");
+  check(FactorScaling{{1, 2}});
   check(Llama3Scaling{2, 1, 4, 8});
 }
 TEST(EveryField, OfPhi2) { expect_every_field<Phi2<double>>(small<Phi2<double>>(), {"max_positions"}); }

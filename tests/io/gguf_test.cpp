@@ -57,7 +57,7 @@ std::map<std::size_t, float> group(std::size_t first, std::size_t count, float v
   return others;
 }
 
-GgufBytes small() {
+GgufBytes small_file() {
   GgufBytes file;
   return file.key("general.architecture", "test")
       .tensor("a", {2, 3}, {0.5f, 1.5f, 2.5f, 3.5f, 4.5f, 5.5f})
@@ -121,7 +121,7 @@ TEST(GgufBlocks, OfKTypesAreDecoded) {
 }
 
 TEST(Gguf, ReadsKeysAndTensors) {
-  GgufBytes bytes = small();
+  GgufBytes bytes = small_file();
   bytes.key("u8", 0, "\xFF").key("i16", 3, bytes_of(std::int16_t{-2})).key("flag", true).key("f64", 12, bytes_of(0.1));
   bytes.key("u64", 10, bytes_of((std::numeric_limits<std::uint64_t>::max)()));
   bytes.list("words", {"", "a", "\xE6\x97\xA5"}).list("none", 5, 0, "");
@@ -191,39 +191,39 @@ TEST(Gguf, SaysWhatIsWrong) {
     expect_contains(error_of([&] { open_bytes(bytes); }), "[gguf] file: " + reason);
   };
   const auto word = [](std::uint64_t value) { return bytes_of(value); };
-  const std::string good = small().bytes();
+  const std::string good = small_file().bytes();
   refuses("", "ends within the header: it wants 4 bytes, but only 0 follow");
   refuses("GGML" + good.substr(4), "does not begin with GGUF");
   refuses(std::string("GGUF\0\0\0\3", 8) + good.substr(8), "is big-endian, which is not supported");
   for (const std::uint32_t version : {0u, 1u, 4u}) {
-    GgufBytes other = small();
+    GgufBytes other = small_file();
     other.version = version;
     refuses(other.bytes(), "is of version " + std::to_string(version) + ", but only 2 and 3 are supported");
   }
-  GgufBytes many = small();
+  GgufBytes many = small_file();
   many.tensor_count = std::uint64_t{1} << 60;
   refuses(many.bytes(), "has 1152921504606846976 tensors by its header, but only 184 bytes follow");
-  many = small();
+  many = small_file();
   many.key_count = std::uint64_t{1} << 61;
   refuses(many.bytes(), "has 2305843009213693952 keys by its header, but only 184 bytes follow");
   for (std::size_t size = 0; size < good.size(); ++size) error_of([&] { open_bytes(good.substr(0, size)); });
 
-  refuses(small().key("", 1u).bytes(), "has an empty key");
-  refuses(small().key("k", 1u).key("k", 2u).bytes(), R"(has key "k" twice)");
-  refuses(small().key("k", 13, word(0)).bytes(), R"(key "k" is of the unknown type 13)");
-  refuses(small().key("k", 7, "\x02").bytes(), R"(key "k" is 2, neither true nor false)");
-  refuses(small().key("k", 8, word(4000)).bytes(), R"(has a text of 4000 bytes in key "k", but only)");
-  refuses(small().list("k", 12, std::uint64_t{1} << 61, word(0)).bytes(),
+  refuses(small_file().key("", 1u).bytes(), "has an empty key");
+  refuses(small_file().key("k", 1u).key("k", 2u).bytes(), R"(has key "k" twice)");
+  refuses(small_file().key("k", 13, word(0)).bytes(), R"(key "k" is of the unknown type 13)");
+  refuses(small_file().key("k", 7, "\x02").bytes(), R"(key "k" is 2, neither true nor false)");
+  refuses(small_file().key("k", 8, word(4000)).bytes(), R"(has a text of 4000 bytes in key "k", but only)");
+  refuses(small_file().list("k", 12, std::uint64_t{1} << 61, word(0)).bytes(),
           R"(key "k" would have 2305843009213693952 values, but only)");
-  refuses(small().list("k", 8, 1000, word(0)).bytes(), R"(key "k" would have 1000 values, but only)");
-  refuses(small().list("k", 99, 1, word(0)).bytes(), R"(key "k" is of the unknown type 99)");
-  refuses(small().list("k", 9, 1, word(0)).bytes(), R"(key "k" is a list of lists, which is not supported)");
-  refuses(small().key("general.alignment", 0u).bytes(), R"(key "general.alignment" is no power of two)");
-  refuses(small().key("general.alignment", "32").bytes(), R"(key "general.alignment" is no power of two)");
+  refuses(small_file().list("k", 8, 1000, word(0)).bytes(), R"(key "k" would have 1000 values, but only)");
+  refuses(small_file().list("k", 99, 1, word(0)).bytes(), R"(key "k" is of the unknown type 99)");
+  refuses(small_file().list("k", 9, 1, word(0)).bytes(), R"(key "k" is a list of lists, which is not supported)");
+  refuses(small_file().key("general.alignment", 0u).bytes(), R"(key "general.alignment" is no power of two)");
+  refuses(small_file().key("general.alignment", "32").bytes(), R"(key "general.alignment" is no power of two)");
 
   const auto with = [&](const std::string& name, const std::vector<std::uint64_t>& extents, std::uint32_t type,
                         std::size_t bytes) {
-    return small().tensor(name, extents, type, std::string(bytes, '\0')).bytes();
+    return small_file().tensor(name, extents, type, std::string(bytes, '\0')).bytes();
   };
   refuses(with(std::string(65, 'c'), {4}, 0, 16), "tensor \"" + std::string(65, 'c') + "\" has a name of 65 bytes");
   refuses(with("a", {4}, 0, 16), R"(tensor "a" is there twice)");
@@ -234,7 +234,7 @@ TEST(Gguf, SaysWhatIsWrong) {
   refuses(with("c", {32}, 4, 20), R"(tensor "c" is of the unknown type 4)");
   refuses(with("c", {48, 2}, 2, 54), R"(tensor "c" has rows of 48, which are not blocks of 32 Q4_0)");
   refuses(with("c", {4}, 0, 12), R"(tensor "c" ends at 80, but there are 76 bytes of data)");
-  GgufBytes moved = small();
+  GgufBytes moved = small_file();
   moved.infos.replace(moved.infos.size() - 8, 8, word(~std::uint64_t{31}));
   refuses(moved.bytes(), R"(tensor "b" begins at 18446744073709551584 and has 16 bytes, but the file has only)");
   moved.infos.replace(moved.infos.size() - 8, 8, word(16));

@@ -140,6 +140,8 @@ TEST(RotaryCases, Scalings) {
   EXPECT_NEAR(values(each, 11)[3], plain[3] / 4, 1e-15);
   EXPECT_NEAR(RotaryFrequencies({.head_width = 8, .scaling = each}, 1).attention_factor, std::sqrt(2.0), 1e-12)
       << "√(1 + ln 10/ln 10)";
+  const auto divided = values(FactorScaling{{1, 2, 4, 8}}, 100);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(divided[i], std::ldexp(plain[i], -static_cast<int>(i)), 1e-15);
 }
 
 TEST(RotaryCases, RefusesWhatMakesNoSense) {

@@ -113,6 +113,7 @@ TEST(Settings, OfPositions) {
   expect_refused("rotary", "attention_factor", listed, Bad::factor(), EIGENFORMER_SET(attention_factor), scaled);
   expect_refused("rotary", "factor", listed, Bad::factor(), EIGENFORMER_SET(long_factors[3]), scaled);
   expect_refused("rotary", "factor", listed, Bad::factor(), EIGENFORMER_SET(short_factors[0]), scaled);
+  expect_refused("rotary", "factor", FactorScaling{{1, 1, 1, 1}}, Bad::factor(), EIGENFORMER_SET(factors[2]), scaled);
   expect_refused("rotary", "factor", Llama3Scaling{}, Bad::factor(), EIGENFORMER_SET(factor), scaled);
   expect_refused("rotary", "low", Llama3Scaling{}, Bad::factor(), EIGENFORMER_SET(low), scaled);
   expect_refused("rotary", "high", Llama3Scaling{}, Bad::factor(), EIGENFORMER_SET(high), scaled);

@@ -231,7 +231,7 @@ TEST(BadCheckpoint, TextsThatAreNoConfig) {
   expect_contains(error_of([&] { load_pretrained<float>(folder / "none"); }), "none: there is no such file or folder");
   write_file(folder / "x.txt", "");
   expect_contains(error_of([&] { load_pretrained<float>(folder / "x.txt"); }),
-                  "x.txt: is neither a folder nor a llama2.c file (.bin)");
+                  "x.txt: is neither a folder nor a GGUF file (.gguf) nor one of llama2.c (.bin)");
 }
 
 TEST(BadCheckpoint, Tensors) {

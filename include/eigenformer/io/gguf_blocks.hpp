@@ -34,6 +34,7 @@ using Bytes = const std::uint8_t*;
 inline std::uint32_t two_bytes(Bytes p) { return static_cast<std::uint32_t>(p[0] | p[1] << 8); }
 inline std::uint32_t four_bytes(Bytes p) { return two_bytes(p) | two_bytes(p + 2) << 16; }
 inline float half_at(Bytes p) { return widen(Half{static_cast<std::uint16_t>(two_bytes(p))}); }
+inline int signed_byte(std::uint8_t byte) { return byte < 128 ? byte : byte - 256; }
 inline float times(float scale, int code) { return scale * static_cast<float>(code); }
 
 /// f(place, code) for `count` bytes of two 4-bit codes: the low ones come first, then the high ones.
@@ -51,7 +52,7 @@ inline void decode_bf16(Bytes p, float* y) { *y = widen(BrainFloat{static_cast<s
 
 inline void decode_q8_0(Bytes p, float* y) {
   const float scale = half_at(p);
-  for (int i = 0; i < 32; ++i) y[i] = times(scale, static_cast<std::int8_t>(p[2 + i]));
+  for (int i = 0; i < 32; ++i) y[i] = times(scale, signed_byte(p[2 + i]));
 }
 inline void decode_q4_0(Bytes p, float* y) {
   const float scale = half_at(p);
@@ -131,7 +132,7 @@ inline void decode_q6_k(Bytes p, float* y) {  // 128 bytes of low bits, 64 of hi
   const float scale = half_at(p + 208);
   for (int i = 0; i < 256; ++i) {
     const int low = p[i / 128 * 64 + i % 64] >> i % 128 / 64 * 4 & 15, high = two_bits(p + 128, i),
-              factor = static_cast<std::int8_t>(p[192 + i / 16]);
+              factor = signed_byte(p[192 + i / 16]);
     y[i] = times(times(scale, factor), (low | high << 4) - 32);
   }
 }

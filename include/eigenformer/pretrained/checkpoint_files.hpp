@@ -98,7 +98,7 @@ class CheckpointFiles {
     const std::filesystem::path generation = folder / "generation_config.json";
     std::error_code ignored;
     ensure(std::filesystem::is_directory(folder, ignored), "pretrained", folder.string(),
-           ": is not a folder (load_pretrained reads llama2.c files, too)");
+           ": is not a folder (load_pretrained reads GGUF and llama2.c files, too)");
     config_ = detail::read_text(folder / "config.json", 16);
     if (std::filesystem::exists(generation, ignored))
       generation_ = detail::ConfigFile(detail::read_text(generation, 16), generation.string());

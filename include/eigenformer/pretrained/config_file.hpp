@@ -41,6 +41,9 @@ class ConfigFile {
            object_.is_discarded() ? ": is not valid JSON" : ": is not a JSON object");
   }
 
+  /// Of an object that something else was read into.
+  static ConfigFile of(nlohmann::json object, std::string name) { return {std::move(object), std::move(name), {}}; }
+
   const std::string& name() const { return name_; }
 
   /// Throws "[pretrained] file: key "…" …".

@@ -17,9 +17,13 @@
 #include <vector>
 
 #include "eigenformer/core/open_file.hpp"
+#include "eigenformer/io/gguf.hpp"
 #include "eigenformer/pretrained/bart.hpp"
 #include "eigenformer/pretrained/bert.hpp"
 #include "eigenformer/pretrained/checkpoint_files.hpp"
+#include "eigenformer/pretrained/family_list.hpp"
+#include "eigenformer/pretrained/gguf.hpp"
+#include "eigenformer/pretrained/gguf_families.hpp"
 #include "eigenformer/pretrained/gpt2.hpp"
 #include "eigenformer/pretrained/llama.hpp"
 #include "eigenformer/pretrained/llama2c.hpp"
@@ -31,69 +35,10 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 
-template <class... Each>
-struct FamilyList {};
 /// All families of checkpoints; the rest follows from this list.
 using Families = FamilyList<Gpt2Family, LlamaFamily<LlamaTraits>, LlamaFamily<Qwen3Traits>, BertFamily<BertTraits>,
                             BertFamily<RobertaTraits>, T5Family<T5Traits>, T5Family<T5v11Traits>,
                             BartFamily<BartTraits>, BartFamily<MarianTraits>, MinGptFamily>;
-
-/// f(std::type_identity<Family>()) for each.
-template <class F, class... Each>
-void each_family(FamilyList<Each...>, F&& f) {
-  (f(std::type_identity<Each>{}), ...);
-}
-
-template <class Model, class Kept, class All>
-struct FamiliesOf : std::type_identity<Kept> {};
-template <class Model, class... Kept, class Family, class... Left>
-struct FamiliesOf<Model, FamilyList<Kept...>, FamilyList<Family, Left...>>
-    : FamiliesOf<Model,
-                 std::conditional_t<std::is_same_v<Model, typename Family::template Model<typename Model::T>>,
-                                    FamilyList<Kept..., Family>, FamilyList<Kept...>>,
-                 FamilyList<Left...>> {};
-/// Those that a type of model can be loaded from; it is saved as the first.
-template <class Model>
-constexpr auto families_of() {
-  using Found = typename FamiliesOf<Model, FamilyList<>, Families>::type;
-  static_assert(!std::is_same_v<Found, FamilyList<>>, "no family of checkpoints has models of this type");
-  return Found();
-}
-
-/// A variant of their models, each once.
-template <class Done, class... Models>
-struct VariantOf : std::type_identity<Done> {};
-template <class... Done, class Model, class... Models>
-struct VariantOf<std::variant<Done...>, Model, Models...>
-    : VariantOf<
-          std::conditional_t<(std::is_same_v<Model, Done> || ...), std::variant<Done...>, std::variant<Done..., Model>>,
-          Models...> {};
-template <Real T, class... Each>
-auto variant_of(FamilyList<Each...>) -> typename VariantOf<std::variant<>, typename Each::template Model<T>...>::type;
-
-/// What model_type may be.
-inline std::string all_types() {
-  std::vector<std::string_view> seen;
-  std::string text;
-  each_family(Families{}, [&]<class Family>(std::type_identity<Family>) {
-    for (const std::string_view type : Family::types) {
-      if (std::find(seen.begin(), seen.end(), type) != seen.end()) continue;
-      seen.push_back(type);
-      text.append(text.empty() ? "" : ", ").append(type);
-    }
-  });
-  return text;
-}
-
-/// A model without memory, and Errors that name the file.
-template <class Family>
-typename Family::template Model<NoValue> shape_of(const auto& config, const std::string& file) {
-  try {
-    return typename Family::template Model<NoValue>(config);
-  } catch (const Error& error) {
-    fail("pretrained", file, ": does not describe a model: ", error.what());
-  }
-}
 
 template <class Family>
 bool is_one_of(ConfigFile& config) {
@@ -140,7 +85,7 @@ template <class Model>
 Pretrained<Model> load_hugging_face(CheckpointFiles& files, const PretrainedOptions& options = {}) {
   detail::ConfigFile config = files.config();
   std::optional<Pretrained<Model>> loaded;
-  detail::each_family(detail::families_of<Model>(), [&]<class Family>(std::type_identity<Family>) {
+  detail::each_family(detail::families_of<Model, detail::Families>(), [&]<class Family>(std::type_identity<Family>) {
     if (!loaded && detail::is_one_of<Family>(config))
       loaded.emplace(detail::load_as<Family, typename Model::T>(files, config, options));
   });
@@ -170,18 +115,35 @@ AnyPretrained<T> load_pretrained(CheckpointFiles& files, const PretrainedOptions
     loaded.emplace(AnyPretrained<T>{std::move(one.model), std::move(one.facts)});
   });
   if (!loaded)
-    config.refuse("model_type", "is ", detail::in_quotes(config.text("model_type")), ", but only ", detail::all_types(),
-                  " are supported");
+    config.refuse("model_type", "is ", detail::in_quotes(config.text("model_type")), ", but only ",
+                  detail::all_types<detail::Families>(), " are supported");
   return std::move(*loaded);
 }
 
-/// Of a folder, or of a llama2.c file.
+/// Of a GGUF file, as its architecture says.
+template <Real T = float>
+AnyPretrained<T> load_pretrained(Gguf& file, const PretrainedOptions& options = {}) {
+  detail::GgufKeys keys(file, options.ignored_keys);
+  std::optional<AnyPretrained<T>> loaded;
+  const auto keep = [&](auto&& one) { loaded.emplace(AnyPretrained<T>{std::move(one.model), std::move(one.facts)}); };
+  if (!detail::load_gguf_of<T>(detail::GgufFamilies{}, file, keys, options, keep))
+    fail("pretrained", file.name(), ": key \"general.architecture\" is ", detail::in_quotes(keys.architecture),
+         ", but only ", detail::all_types<detail::GgufFamilies>(), " are supported");
+  return std::move(*loaded);
+}
+
+/// Of a folder, of a GGUF file, or of a llama2.c file.
 template <Real T = float>
 AnyPretrained<T> load_pretrained(const std::filesystem::path& path, const PretrainedOptions& options = {}) {
   std::error_code ignored;
   ensure(!detail::is_missing(path), "pretrained", path.string(), ": there is no such file or folder");
   if (std::filesystem::is_regular_file(path, ignored)) {
-    ensure(path.extension() == ".bin", "pretrained", path.string(), ": is neither a folder nor a llama2.c file (.bin)");
+    if (path.extension() == ".gguf") {
+      Gguf file(path);
+      return load_pretrained<T>(file, options);
+    }
+    ensure(path.extension() == ".bin", "pretrained", path.string(),
+           ": is neither a folder nor a GGUF file (.gguf) nor one of llama2.c (.bin)");
     auto one = load_llama2c<T>(path);
     return {std::move(one.model), std::move(one.facts)};
   }
@@ -228,7 +190,7 @@ void save_or_check(const std::filesystem::path& folder, const Model& model, cons
     replace_text_file("pretrained", folder / "generation_config.json", tokens_of(json).dump(2) + "\n");
     saved.finish();
   };
-  save_as(families_of<Model>());
+  save_as(families_of<Model, Families>());
 }
 
 }  // namespace detail

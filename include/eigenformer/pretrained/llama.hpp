@@ -142,6 +142,8 @@ inline void write_rope(nlohmann::json& json, const RotaryConfig& config, Index m
     rope = {{"rope_type", "linear"}, {"factor", linear->factor}};
   if (std::holds_alternative<NtkScaling>(config.scaling))
     fail("pretrained", "NTK-aware scaling cannot be saved in this format: set the base instead");
+  if (std::holds_alternative<FactorScaling>(config.scaling))
+    fail("pretrained", "a divisor for every rotary frequency cannot be saved in this format");
   if (const auto* dynamic = std::get_if<DynamicNtkScaling>(&config.scaling)) {
     ensure(dynamic->original == max_positions, "pretrained", "dynamic scaling from ", dynamic->original,
            " tokens can only be saved with that as max_positions, not ", max_positions);

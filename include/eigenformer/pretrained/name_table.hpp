@@ -99,10 +99,12 @@ class Translation {
   std::string_view prefix_;
 };
 
-/// Says for every slot where it is, or throws one Error with everything that does not fit.
+/// Says for every slot where it is, or throws one Error with everything that does not fit. `is_readable` says of a
+/// file's dtype whether its elements are numbers.
 template <class T>
 std::vector<Source> match(const std::vector<Slot<T>>& all_slots, const Naming& naming, const TensorList& list,
-                          const std::string& file, bool allow_extra) {
+                          const std::string& file, bool allow_extra,
+                          bool (*is_readable)(std::string_view) = readable<float>) {
   Problems problems;
   const Translation translate(naming, !naming.prefix.empty() && list.any(concatenate(naming.prefix, "*")));
   std::vector<Source> sources;
@@ -110,7 +112,7 @@ std::vector<Source> match(const std::vector<Slot<T>>& all_slots, const Naming& n
   for (const Slot<T>& slot : all_slots) {
     const Source& source = sources.emplace_back(translate(slot));
     if (source.names.empty()) problems.add("not in this format: ", slot.path, " ", shape_text(slot.shape));
-    requests.push_back({source.names, stored_shape(slot.shape, source.storage), readable<float>, "numbers"});
+    requests.push_back({source.names, stored_shape(slot.shape, source.storage), is_readable, "numbers"});
   }
   const auto is_one_of = [](const auto& patterns, const std::string& name) {
     return std::any_of(patterns.begin(), patterns.end(),
@@ -120,7 +122,7 @@ std::vector<Source> match(const std::vector<Slot<T>>& all_slots, const Naming& n
     return allow_extra || is_one_of(naming.skipped, name) || is_one_of(naming.zero, name);
   });
   for (const auto& [name, stored] : list.tensors())
-    if (is_one_of(naming.zero, name) && !readable<float>(stored.dtype))
+    if (is_one_of(naming.zero, name) && !is_readable(stored.dtype))
       problems.add("dtype: ", name, " is ", stored.dtype, ", which cannot be read as numbers");
   problems.report("pretrained", file + " does not fit the config:");
   for (std::size_t i = 0; i < sources.size(); ++i) sources[i].names = std::move(requests[i].names);

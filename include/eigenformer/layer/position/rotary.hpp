@@ -94,6 +94,16 @@ struct LongScaling {
   friend bool operator==(const LongScaling&, const LongScaling&) = default;
 };
 
+/// Every frequency has a divisor of its own.
+struct FactorScaling {
+  static constexpr std::string_view name = "factors";
+
+  std::vector<double> factors;  ///< R/2
+
+  static void fields(auto&& f, auto&... c) { f("factors", c.factors...); }
+  friend bool operator==(const FactorScaling&, const FactorScaling&) = default;
+};
+
 /// LLaMA 3 (Dubey et al. 2024): wavelengths beyond original/low are divided by `factor`, those below original/high
 /// stay.
 struct Llama3Scaling {
@@ -116,7 +126,8 @@ struct RotaryConfig {
   Index rotated = 0;     ///< R, even; 0: E
   double base = 10000;   ///< θ
   RotaryLayout layout = RotaryLayout::halves;
-  std::variant<std::monostate, LinearScaling, NtkScaling, DynamicNtkScaling, YarnScaling, LongScaling, Llama3Scaling>
+  std::variant<std::monostate, LinearScaling, NtkScaling, DynamicNtkScaling, YarnScaling, LongScaling, FactorScaling,
+               Llama3Scaling>
       scaling{};
 
   /// With everything filled in.
@@ -167,6 +178,14 @@ struct RotaryFrequencies {
     return base_ * std::pow(by, static_cast<double>(rotated_) / static_cast<double>(rotated_ - 2));
   }
 
+  void check_factors(const std::vector<double>& factors) const {
+    ensure(factors.size() == values.size(), "rotary", factors.size(), " factors do not fit ", values.size(), " pairs");
+    for (const double factor : factors) check_factor(factor, smallest_real);
+  }
+  void divide(const std::vector<double>& factors) {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] /= factors[i];
+  }
+
   void set(std::monostate, Index) { plain(base_); }
   void set(const LinearScaling& by, Index) {
     check_factor(by.factor, smallest_real);
@@ -215,15 +234,16 @@ struct RotaryFrequencies {
     require_range("rotary", "original", by.original, 2);
     require_range("rotary", "max_positions", by.max_positions, 1);
     check_attention_factor(by.attention_factor);
-    for (const auto* list : {&by.short_factors, &by.long_factors}) {
-      ensure(list->size() == values.size(), "rotary", list->size(), " factors do not fit ", values.size(), " pairs");
-      for (const double factor : *list) check_factor(factor, smallest_real);
-    }
-    const std::vector<double>& factors = tokens > by.original ? by.long_factors : by.short_factors;
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] /= factors[i];
+    for (const auto* list : {&by.short_factors, &by.long_factors}) check_factors(*list);
+    divide(tokens > by.original ? by.long_factors : by.short_factors);
     const double stretch = static_cast<double>(by.max_positions) / static_cast<double>(by.original);
     attention_factor = by.attention_factor.value_or(
         stretch <= 1 ? 1 : std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(by.original))));
+  }
+  void set(const FactorScaling& by, Index) {
+    plain(base_);
+    check_factors(by.factors);
+    divide(by.factors);
   }
   void set(const Llama3Scaling& by, Index) {
     check_factor(by.factor, smallest_real);
