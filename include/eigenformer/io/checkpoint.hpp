@@ -24,10 +24,21 @@ template <class Model>
 inline constexpr bool has_config = requires(const Model& model) {
   requires HasFields<std::remove_cvref_t<decltype(model.config)>>;
 };
+
+/// The config of a model, or of a Trainer's model; null if there is none.
+template <class Model>
+const auto* config_of(const Model& model) {
+  if constexpr (has_config<Model>) return &model.config;
+  else if constexpr (requires { requires has_config<std::remove_cvref_t<decltype(model.model)>>; })
+    return &model.model.config;
+  else return static_cast<const EmptyConfig*>(nullptr);
+}
+
 }  // namespace detail
 
 struct LoadOptions {
-  bool allow_extra = false;  ///< ignore tensors that the model does not have
+  bool allow_extra = false;   ///< ignore tensors that the model does not have
+  bool other_config = false;  ///< the model may have other numbers than the file's, heads or a window for example
 
   /// What the file puts before every name: "model." reads the model alone out of a Trainer's checkpoint. Tensors
   /// without it are ignored.
@@ -45,18 +56,16 @@ template <class Model>
 void save(const std::filesystem::path& path, const Model& model, const Metadata& metadata = {}) {
   SafetensorsWriter writer;
   writer.metadata = metadata;
-  if constexpr (detail::has_config<Model>)
-    writer.metadata.insert_or_assign(std::string(config_key), config_text(model.config));
-  else if constexpr (requires { requires detail::has_config<std::remove_cvref_t<decltype(model.model)>>; })
-    writer.metadata.insert_or_assign(std::string(config_key), config_text(model.model.config));
+  if (const auto* const config = detail::config_of(model))
+    writer.metadata.insert_or_assign(std::string(config_key), config_text(*config));
   walk([&](const std::string& name, const Leaf&, const auto& tensor) { writer.add(name, tensor.view()); }, model);
   writer.write(path);
 }
 
-/// Reads every tensor of the model, which has its shape already, straight into place, and returns the metadata
-/// that save() was given. One
-/// Error lists missing, extra and mis-shaped tensors (ten of each kind) and those of the wrong kind of dtype; another
-/// one lists aliases that contradict each other. Before the first weight changes, all of this, the whole header, the
+/// Reads every tensor of the model, which has its shape already, straight into place, and returns the metadata that
+/// save() was given. One Error lists missing, extra and mis-shaped tensors (ten of each kind) and those of the wrong
+/// kind of dtype; another one what the file's config, if it has one, says otherwise than the model's, dropout aside;
+/// another one aliases that contradict each other. Before the first weight changes, all of this, the whole header, the
 /// length of the file and every number that its type might not hold have been looked at: after any such Error nothing
 /// has changed. Only if the file can be opened but not read to its end, or is written to by somebody else meanwhile, an
 /// Error says that the model is partly overwritten. The tensors stay where they are in memory, and nothing of the size
@@ -89,6 +98,18 @@ Metadata load(Safetensors& file, Model& model, const LoadOptions& options = {}) 
   if (in_trainer)
     problems.add("this looks like the checkpoint of a Trainer: its model alone is read with the prefix \"model.\"");
   problems.report("load", file.name() + " does not fit the model:");
+
+  if (const auto* const config = detail::config_of(model)) {
+    const auto found = file.metadata().find(std::string(config_key));
+    const bool of_model = options.prefix.empty() || (options.prefix == "model." && detail::has_config<Model>);
+    if (found != file.metadata().end() && of_model && !options.other_config)
+      detail::each_difference(*config, parse_config<std::remove_cvref_t<decltype(*config)>>(found->second, file.name()),
+                              [&](const std::string& field, const std::string& ours, const std::string& theirs) {
+                                problems.add("config: ", field, " is ", theirs, " in the file, but ", ours,
+                                             " in the model");
+                              });
+    problems.report("load", file.name() + " is of a model with other numbers; if that is meant, say other_config:");
+  }
 
   each(std::as_const(model), [&]<class T>(const detail::Slot<const T>& slot, const std::vector<std::string>& names) {
     file.require_values<T>(names[0]);

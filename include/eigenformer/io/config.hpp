@@ -156,6 +156,57 @@ std::string config_text(const Config& config) {
   return detail::ConfigJson<Config>::write(config).dump();
 }
 
+namespace detail {
+
+template <HasFields Config>
+void clear_dropout(Config& config) {
+  Config::fields(
+      [](std::string_view name, auto& value) {
+        using Value = std::remove_reference_t<decltype(value)>;
+        if constexpr (HasFields<Value>) clear_dropout(value);
+        else if constexpr (requires { value.emplace_back(); }) {
+          if constexpr (HasFields<typename Value::value_type>)
+            for (auto& each : value) clear_dropout(each);
+        } else if constexpr (requires { clear_dropout(*value); }) {
+          if (value) clear_dropout(*value);
+        } else if constexpr (std::is_same_v<Value, double> || std::is_same_v<Value, std::optional<double>>) {
+          if (name == "dropout") value = {};
+        }
+      },
+      config);
+}
+
+/// What a model's outputs depend on besides its weights: neither on dropout nor on how it was said that layers differ
+/// or are the same.
+template <class Config>
+Config numbers_of(Config config) {
+  if constexpr (requires { config.each_layer.assign(std::size_t{}, config.block); }) {
+    if (config.each_layer.empty()) config.each_layer.assign(static_cast<std::size_t>(config.layers), config.block);
+    if constexpr (requires { config.block.attention; })
+      if (!config.each_layer.empty()) config.block.attention = config.each_layer.front().attention;
+  }
+  if constexpr (requires { config.max_positions; }) config.max_positions = 0;  // what depends on it, the position says
+  clear_dropout(config);
+  return config;
+}
+
+/// f(field, what it is, what it is in the other), texts, for every number that tensors do not tell.
+template <class Config>
+void each_difference(const Config& config, const Config& other, auto&& f) {
+  const auto flat = [](const Config& of) { return ConfigJson<Config>::write(numbers_of(of)).flatten(); };
+  const nlohmann::json ours = flat(config), theirs = flat(other);
+  for (const auto& [pointer, value] : ours.items()) {
+    std::string field = pointer.substr(1);
+    std::replace(field.begin(), field.end(), '/', '.');
+    const auto found = theirs.find(pointer);
+    if (found != theirs.end() && *found == value) continue;
+    if (field != "tied" && field != "sharing" && !field.ends_with("layers"))
+      f(field, value.dump(), found == theirs.end() ? "something else" : found->dump());
+  }
+}
+
+}  // namespace detail
+
 /// Throws, naming `name` and the field, unless the text has exactly the fields of the config.
 template <class Config>
 Config parse_config(std::string_view text, const std::string& name) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "eigenformer/core/config.hpp"
+#include "eigenformer/io/config.hpp"
 #include "eigenformer/pretrained/checkpoint_files.hpp"
 #include "eigenformer/pretrained/name_table.hpp"
 
@@ -161,36 +162,11 @@ inline nlohmann::json tokens_of(const nlohmann::json& config) {
   return tokens;
 }
 
-template <HasFields Config>
-void clear_dropout(Config& config) {
-  Config::fields(
-      [](std::string_view name, auto& value) {
-        using Value = std::remove_reference_t<decltype(value)>;
-        if constexpr (HasFields<Value>) clear_dropout(value);
-        else if constexpr (requires { value.emplace_back(); }) {
-          if constexpr (HasFields<typename Value::value_type>)
-            for (auto& each : value) clear_dropout(each);
-        } else if constexpr (requires { clear_dropout(*value); }) {
-          if (value) clear_dropout(*value);
-        } else if constexpr (std::is_same_v<Value, double> || std::is_same_v<Value, std::optional<double>>) {
-          if (name == "dropout") value = {};
-        }
-      },
-      config);
-}
-
-/// What a model's outputs depend on besides its weights, to compare what was saved with what will be loaded: neither on
-/// dropout nor on how it was said that layers differ or are the same.
+/// The numbers of a model, to compare what was saved with what will be loaded. Rows are saved in either order.
 template <class Config>
 Config comparable(Config config) {
-  if constexpr (requires { config.each_layer; }) {
-    if (config.each_layer.empty()) config.each_layer.assign(static_cast<std::size_t>(config.layers), config.block);
-    if (!config.each_layer.empty()) config.block.attention = config.each_layer.front().attention;
-  }
-  if constexpr (requires { config.position.scaling; }) config.position.layout = {};  // rows are saved in either order
-  config.max_positions = 0;  // what depends on it, the position says
-  clear_dropout(config);
-  return config;
+  if constexpr (requires { config.position.scaling; }) config.position.layout = {};
+  return numbers_of(config);
 }
 
 }  // namespace detail

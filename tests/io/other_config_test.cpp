@@ -1,0 +1,68 @@
+// A model and a file whose configs differ, or a config and parts that do.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "eigenformer/core/initialize.hpp"
+#include "eigenformer/io/checkpoint.hpp"
+#include "eigenformer/model/decoders.hpp"
+#include "eigenformer/train/trainer.hpp"
+#include "support/error.hpp"
+#include "support/files.hpp"
+
+namespace eigenformer::test {
+namespace {
+
+using Model = Gpt2<float>;
+
+Model::Config small() {
+  return {.vocabulary = 7, .max_positions = 20, .layers = 2, .block = {.width = 8, .hidden = 6, .heads = 2}};
+}
+
+// Tensors alone do not tell heads, windows and the like: a model takes the weights of one that computes the same.
+TEST(OtherConfig, OfAModelWithOtherNumbers) {
+  const TemporaryFolder folder;
+  const auto path = folder / "x";
+  auto config = small();
+  Model model(config);
+  initialize(model, 1);
+  const auto refused = [&](const Model& from) {
+    save(path, from);
+    const std::string text = error_of([&] { load(path, model); }),
+                      begin = "[load] " + path.string() +
+                              " is of a model with other numbers; if that is meant, say other_config:\n  config: ";
+    EXPECT_EQ(text.substr(0, begin.size()), begin);
+    EXPECT_NO_THROW(load(path, model, {.other_config = true}));
+    return text.substr((std::min)(begin.size(), text.size()));
+  };
+  config.block.heads = 4;
+  EXPECT_EQ(refused(Model(config)).find("block.attention.head_width is 2 in the file, but 4 in the model"), 0u);
+  config = small();
+  config.block.attention.window = 2;
+  EXPECT_EQ(refused(Model(config)).find("block.attention.window is 2 in the file, but 0 in the model"), 0u);
+  config = small();
+  config.block.residual.norm.epsilon = 0.25;
+  EXPECT_NE(refused(Model(config)).find("block.residual.norm.epsilon is 0.25 in the file, but 1e-05 in the model"),
+            std::string::npos);
+  config = small();
+  config.logit_cap = 3;
+  EXPECT_EQ(refused(Model(config)), "logit_cap is 3.0 in the file, but 0.0 in the model");
+  config = small();
+  config.each_layer.assign(2, config.block);
+  config.each_layer[1].attention.window = 5;
+  EXPECT_EQ(refused(Model(config)), "each_layer.1.attention.window is 5 in the file, but 0 in the model");
+  Trainer trainer(model, {.learning_rate = ConstantRate{1e-3}});
+  save(path, Trainer(Model(config), {.learning_rate = ConstantRate{1e-3}}));
+  for (const std::string& text :
+       {error_of([&] { load(path, trainer); }), error_of([&] { load(path, model, {.prefix = "model."}); })})
+    EXPECT_NE(text.find("each_layer.1.attention.window is 5 in the file"), std::string::npos) << text;
+
+  config.each_layer[1].attention.window = 0;  // all the same, but otherwise said
+  config.block.dropout = config.each_layer[0].dropout = 0.5;
+  save(path, Model(config));
+  EXPECT_NO_THROW(load(path, model));
+}
+
+}  // namespace
+}  // namespace eigenformer::test
