@@ -18,6 +18,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/view.hpp"
@@ -30,12 +31,16 @@ struct ScoreRow {
   Index b, h, i, position;
 };
 
-/// Scores as they are.
+/// Scores as they are. Any other Score has row(at, first, count) const, a functor (s, j, n) of the products s with keys
+/// first + j, …; which is additive, s + something, as it says by `static constexpr bool additive = true`, or has a
+/// derivative(s, j, n).
 struct PlainScore {};
 
 /// s − slope·|position − j| (ALiBi: Press, Smith, Lewis 2022), with one slope per head; symmetric, as for encoders.
 template <class T>
 struct AlibiScore {
+  static constexpr bool additive = true;
+
   ConstView<T, 1> slopes;  // (H)
 
   auto row(const ScoreRow& at, Index first, Index) const {
@@ -101,6 +106,8 @@ T selected_dot(const T* x, const T* y, Index count) {
 /// head and spread out from buckets (T5: Raffel et al. 2020), or by query too (Shaw et al. 2018).
 template <class T>
 struct DistanceScore {
+  static constexpr bool additive = true;
+
   ConstView<T, 4> bias;       // (B, H, N, distances), an extent of 1 stands for all of B, H or N
   Index before;               // column of distance 0
   Gradient<T, 4> gradient{};  // likewise
@@ -122,6 +129,8 @@ struct DistanceScore {
 /// s + bias of every query and key: an additive mask, or any learned bias.
 template <class T>
 struct BiasScore {
+  static constexpr bool additive = true;
+
   ConstView<T, 4> bias;       // (B, H, N, M), an extent of 1 stands for all of B, H or N
   Gradient<T, 4> gradient{};  // likewise
 
@@ -142,6 +151,8 @@ struct BiasScore {
 /// al. 2019). The products of a row are computed where they are needed, for some keys at a time.
 template <class T, Index Longest>
 struct RelativeProductScore {
+  static constexpr bool additive = true;
+
   ConstView<T, 4> query;  // (B, N, H, E)
   ConstView<T, 3> key;    // (H, E, distances), column distance + before; there is one for every distance that occurs
   Index before;
@@ -249,6 +260,19 @@ struct DistanceSums : Score {
 
 namespace detail {
 
+template <class Score>
+concept HasRow = requires(const Score& score) {
+  score.row(ScoreRow{}, Index{}, Index{});
+};
+template <class Score>
+concept HasHooks = requires(Score& score) {
+  score.begin_row(ScoreRow{});
+};
+template <class Score, class T>
+concept Collects = requires(Score& score, const T* gradients) {
+  score.collect(ScoreRow{}, Index{}, Index{}, gradients);
+};
+
 /// What the forward pass calls of a Score, for a row at a time: its type is forgotten, so that the pass is compiled
 /// once, not once for every score.
 template <class T>
@@ -256,13 +280,17 @@ class ForwardScore {
  public:
   template <class Score>
   explicit ForwardScore(const Score& score) : score_(&score) {
-    if constexpr (requires { score.row(ScoreRow{}, Index{}, Index{}); })
+    static_assert(HasRow<Score> || std::is_base_of_v<PlainScore, Score>,
+                  "a Score has row(at, first, count) const, or is a PlainScore");
+    static_assert((HasHooks<Score> == HasHooks<const Score>)&&(Collects<Score, T> == Collects<const Score, T>),
+                  "begin_row() and collect() of a Score are const");
+    if constexpr (HasRow<Score>)
       apply_ = [](const void* of, const ScoreRow& at, Index first, Index count, T* scores) {
         const auto f = static_cast<const Score*>(of)->row(at, first, count);
         for_vec_packs<T>(count, [&](Index j, auto n)
                                     EIGENFORMER_INLINE_LAMBDA { store(scores + j, f(load(scores + j, n), j, n), n); });
       };
-    if constexpr (requires { score.begin_row(ScoreRow{}); }) {
+    if constexpr (HasHooks<const Score>) {
       begin_row_ = [](const void* of, const ScoreRow& at) { static_cast<const Score*>(of)->begin_row(at); };
       rescale_row_ = [](const void* of, const ScoreRow& at, T factor) {
         static_cast<const Score*>(of)->rescale_row(at, factor);
@@ -304,20 +332,26 @@ class BackwardScore : public ForwardScore<T> {
  public:
   template <class Score>
   explicit BackwardScore(const Score& score) : ForwardScore<T>(score) {
-    if constexpr (requires { score.row(ScoreRow{}, Index{}, Index{}).derivative(Vec<T>(), Index{}, Index{}); })
+    constexpr bool differentiable = requires {
+      score.row(ScoreRow{}, Index{}, Index{}).derivative(Vec<T>(), Index{}, Index{});
+    };
+    static_assert(
+        !HasRow<Score> || differentiable || requires { requires Score::additive; },
+        "the row of a Score has a derivative(), or the Score says that it is additive");
+    if constexpr (differentiable)
       differentiate_ = [](const void* of, const ScoreRow& at, Index first, Index count, const T* raw, T* gradients) {
         const auto f = static_cast<const Score*>(of)->row(at, first, count);
         for_vec_packs<T>(count, [&](Index j, auto n) EIGENFORMER_INLINE_LAMBDA {
           store(gradients + j, load(gradients + j, n) * f.derivative(load(raw + j, n), j, n), n);
         });
       };
-    if constexpr (requires { score.collect(ScoreRow{}, Index{}, Index{}, static_cast<const T*>(nullptr)); }) {
+    if constexpr (Collects<const Score, T>) {
       collect_ = [](const void* of, const ScoreRow& at, Index first, Index count, const T* gradients) {
         static_cast<const Score*>(of)->collect(at, first, count, gradients);
       };
       shared_by_batch_ = score.shared_by_batch(), shared_by_heads_ = score.shared_by_heads();
     }
-    if constexpr (requires { score.begin_row(ScoreRow{}); }) {
+    if constexpr (HasHooks<const Score>) {
       add_dot_ = [](const void* of, const ScoreRow& at, T dot) {
         return static_cast<const Score*>(of)->add_dot(at, dot);
       };
