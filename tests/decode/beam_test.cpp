@@ -438,6 +438,8 @@ TEST(Beam, NothingAndBadSettings) {
   EXPECT_EQ(error({.chunk = 0}), "[decode] chunk 0 is invalid: must be in 1…" + std::to_string(largest_index));
   EXPECT_EQ(error_of([&] { beam_search(ctx, model, matrix<Id>({{1}}), {}); }),
             "[beam_search] an encoder–decoder needs a bos token");
+  EXPECT_EQ(error_of([&] { beam_search(ctx, model, ConstView<Id, 2>(), {}, {.bos = 1}); }),
+            "[beam_search] no source is given");
   EXPECT_TRUE(model.passes.empty());
   EXPECT_EQ(error({.eos = {5}}), "[decode] token 5 is not in a vocabulary of 5");
   const ToyModel<> broken{3, [](auto, std::span<const Id> text) {

@@ -122,6 +122,9 @@ TEST(Generate, FromSources) {
             (Texts{{3, 6}, {7, 8, 9}, {3, 3}}));
   EXPECT_EQ(error_of([&] { generate(ctx, model, source, {}, {.eos = {2}}); }),
             "[generate] an encoder–decoder needs a bos token");
+  EXPECT_EQ(error_of([&] { generate(ctx, model, ConstView<Id, 2>(), {}, {.bos = 1}); }),
+            "[generate] no source is given");
+  EXPECT_TRUE(generate(ctx, model, Tensor<Id, 2>(Shape{0, 3}), {}, {.bos = 1}).empty());
 }
 
 TEST(Generate, BeginPrefixesForcedAndShortestTexts) {

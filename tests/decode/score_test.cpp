@@ -155,6 +155,8 @@ TEST(Score, BadInput) {
               score(ctx, both, Tensor<Id, 2>(Shape{1, 2}), {}, {{1}}, {});
             }),
             "[score] an encoder–decoder needs a bos token");
+  EXPECT_EQ(error_of([&] { score(ctx, both, ConstView<Id, 2>(), {}, Sequences{}, {.bos = 0}); }),
+            "[score] no source is given");
   EXPECT_EQ(error_of([&] {
               score(ctx, both, Tensor<Id, 2>(Shape{2, 2}), {}, {{1}}, {.bos = 0});
             }),

@@ -341,7 +341,7 @@ std::vector<std::vector<Hypothesis>> beam_search_from(Context& ctx, const Model&
 template <class Model>
 std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& model, ConstView<Id, 2> source,
                                                  ConstView<Index, 1> lengths, const BeamConfig& config = {}) {
-  const detail::Decoding decoding("beam_search", ctx, model, config, source.extent(0));
+  const detail::Decoding decoding("beam_search", ctx, model, config, source);
   if (decoding.idle()) return detail::empty_hypotheses(decoding.texts.size());
   const auto memory = ctx.scratch();
   return detail::beam_search_from(ctx, model, model.start(ctx, source, lengths), decoding, config);

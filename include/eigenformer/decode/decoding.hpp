@@ -52,11 +52,11 @@ struct Decoding {
       check_room("decode", model, i, texts[i].size(), scope.max_tokens);
   }
 
-  /// For so many sources of an encoder–decoder.
+  /// For sources (B, M) of an encoder–decoder.
   template <class Model, DecodingConfig Config>
-  Decoding(std::string_view place, const Context& ctx, const Model& model, const Config& config, Index sources)
-      : Decoding(place, ctx, model, with_bos(place, config),
-                 std::vector<std::vector<Id>>(static_cast<std::size_t>(sources))) {}
+  Decoding(std::string_view place, const Context& ctx, const Model& model, const Config& config,
+           ConstView<Id, 2> source)
+      : Decoding(place, ctx, model, with_bos(place, config), std::vector<std::vector<Id>>(count_of(place, source))) {}
 
   /// Whether there is nothing to do.
   bool idle() const { return texts.empty() || scope.max_tokens == 0; }
@@ -77,6 +77,10 @@ struct Decoding {
   static const Config& with_bos(std::string_view place, const Config& config) {
     ensure(config.bos.has_value(), place, "an encoder–decoder needs a bos token");
     return config;
+  }
+  static std::size_t count_of(std::string_view place, ConstView<Id, 2> source) {
+    ensure(source.given(), place, "no source is given");
+    return static_cast<std::size_t>(source.extent(0));
   }
 };
 

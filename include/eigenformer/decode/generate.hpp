@@ -305,7 +305,7 @@ std::vector<Generated> generate_from(Context& ctx, const Model& model, typename 
 template <class Model>
 std::vector<Generated> generate(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths,
                                 const GenerateConfig& config = {}) {
-  detail::Decoding decoding("generate", ctx, model, config, source.extent(0));
+  detail::Decoding decoding("generate", ctx, model, config, source);
   if (decoding.idle()) return std::vector<Generated>(decoding.texts.size());
   const auto memory = ctx.scratch();
   return detail::generate_from(ctx, model, model.start(ctx, source, lengths), decoding, config);

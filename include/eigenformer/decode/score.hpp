@@ -133,6 +133,7 @@ template <class Model>
 std::vector<Score> score(Context& ctx, const Model& model, ConstView<Id, 2> source, ConstView<Index, 1> lengths,
                          const Sequences& targets, const ScoreConfig& config) {
   ensure(config.bos.has_value(), "score", "an encoder–decoder needs a bos token");
+  ensure(source.given(), "score", "no source is given");
   ensure(source.extent(0) == static_cast<Index>(targets.ids.size()), "score", targets.ids.size(), " targets for ",
          source.extent(0), " sources");
   const detail::ScoreInput input(ctx, targets.ids, config);
