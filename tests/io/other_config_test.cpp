@@ -64,5 +64,17 @@ TEST(OtherConfig, OfAModelWithOtherNumbers) {
   EXPECT_NO_THROW(load(path, model));
 }
 
+TEST(OtherConfig, SaysEverythingOnce) {
+  const std::string text = config_text(small());
+  const auto refused = [&](const std::string& after, const std::string& what) {
+    auto twice = text;
+    twice.insert(twice.find(after) + after.size(), what);
+    return error_of([&] { parse_config<Model::Config>(twice, "x"); });
+  };
+  EXPECT_EQ(refused("{", "\"layers\":99,"), "[config] x: the config says layers twice");
+  EXPECT_EQ(refused("\"block\":{", "\"width\":8,"), "[config] x: the config says width twice");
+  EXPECT_TRUE(parse_config<Model::Config>(text, "x") == small()) << "each part has its own width";
+}
+
 }  // namespace
 }  // namespace eigenformer::test

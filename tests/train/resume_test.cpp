@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -133,6 +134,25 @@ TEST(ResumeErrorTest, AFailedLoadChangesNothing) {
   expect_contains(message, "\n  missing: … and ");  // ten of a kind are told
   EXPECT_EQ(train(trainer, 3), train(untouched, 3));
   expect_same_bits(trainer, untouched);
+}
+
+TEST(ResumeErrorTest, CountersThatCannotBe) {
+  const TemporaryFolder folder;
+  const auto path = folder / "trainer.safetensors";
+  Trainer<Model> trainer(make_model(1), config(7)), untouched(make_model(1), config(7)),
+      other(make_model(2), config(8));
+  for (const std::int64_t steps : {std::int64_t{-5}, std::int64_t{1} << 31, std::numeric_limits<std::int64_t>::max()}) {
+    other.counters(0) = steps;
+    save(path, other);
+    EXPECT_EQ(error_of([&] { load(path, trainer); }),
+              "[load] " + path.string() + " does not fit the model:\n  value: counters: [trainer] steps " +
+                  std::to_string(steps) + " is invalid: must be in 0…2147483646");
+    expect_same_bits(trainer, untouched);
+  }
+  other.counters(0) = 2147483646;
+  save(path, other);
+  load(path, trainer);
+  expect_same_bits(trainer, other);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -31,11 +32,13 @@ enum class Init { zeros, ones, half, tiny, xavier, embedding };
 /// Whether weight decay applies.
 enum class Decay { no, yes };
 
-/// A tensor's name within its struct, how it starts, and whether it decays.
+/// A tensor's name within its struct, how it starts, and whether it decays; and, for counters, what throws if a file
+/// says what they cannot be.
 struct Leaf {
   std::string_view name;
   Init init = Init::zeros;
   Decay decay = Decay::no;
+  void (*validate)(std::span<const std::int64_t> values) = nullptr;
 };
 
 /// Thrown by what would read or change a weight whose values pack() gave up; walk() gives its name.

@@ -84,15 +84,15 @@ Metadata load(Safetensors& file, Model& model, const LoadOptions& options = {}) 
       },
       std::as_const(model));
   const auto each = [&](auto& of, auto&& f) {
-    walk([&, i = std::size_t{0}](const std::string& name, const Leaf&,
-                                 auto& tensor) mutable { f(detail::slot_of(name, tensor), requests[i++].names); },
+    walk([&, i = std::size_t{0}](const std::string& name, const Leaf& leaf,
+                                 auto& tensor) mutable { f(detail::slot_of(name, tensor), requests[i++].names, leaf); },
          of);
   };
   detail::match_names(requests, file.tensors(), problems, [&](const std::string& name) {
     return options.allow_extra || !name.starts_with(options.prefix);
   });
   bool in_trainer = false;  // what is missing is there as part of a Trainer
-  each(std::as_const(model), [&](const auto& slot, const auto& names) {
+  each(std::as_const(model), [&](const auto& slot, const auto& names, const Leaf&) {
     in_trainer = in_trainer || (names.empty() && file.find("model." + slot.path));
   });
   if (in_trainer)
@@ -111,15 +111,26 @@ Metadata load(Safetensors& file, Model& model, const LoadOptions& options = {}) 
     problems.report("load", file.name() + " is of a model with other numbers; if that is meant, say other_config:");
   }
 
-  each(std::as_const(model), [&]<class T>(const detail::Slot<const T>& slot, const std::vector<std::string>& names) {
-    file.require_values<T>(names[0]);
-    for (std::size_t i = 1; i < names.size(); ++i)
-      if (!detail::same_values<T>(file, names[0], names[i], slot.size()))
-        contradictions.add("contradiction: ", names[0], " and ", names[i], " are one tensor, but differ");
-  });
+  each(std::as_const(model),
+       [&]<class T>(const detail::Slot<const T>& slot, const std::vector<std::string>& names, const Leaf& leaf) {
+         file.require_values<T>(names[0]);
+         if constexpr (std::is_same_v<T, std::int64_t>)
+           if (leaf.validate) {
+             Tensor<T, 1> values(Shape{slot.size()});
+             file.read_part(names[0], 0, values.view());
+             try {
+               leaf.validate({values.data(), static_cast<std::size_t>(values.size())});
+             } catch (const Error& error) {
+               contradictions.add("value: ", names[0], ": ", error.what());
+             }
+           }
+         for (std::size_t i = 1; i < names.size(); ++i)
+           if (!detail::same_values<T>(file, names[0], names[i], slot.size()))
+             contradictions.add("contradiction: ", names[0], " and ", names[i], " are one tensor, but differ");
+       });
   contradictions.report("load", file.name() + " does not fit the model:");
   try {
-    each(model, [&]<class T>(const detail::Slot<T>& slot, const std::vector<std::string>& names) {
+    each(model, [&]<class T>(const detail::Slot<T>& slot, const std::vector<std::string>& names, const Leaf&) {
       detail::read_slots<T>(file, {slot}, {{names}});
     });
   } catch (const Error& error) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -207,10 +208,20 @@ void each_difference(const Config& config, const Config& other, auto&& f) {
 
 }  // namespace detail
 
-/// Throws, naming `name` and the field, unless the text has exactly the fields of the config.
+/// Throws, naming `name` and the field, unless the text has exactly the fields of the config, each once.
 template <class Config>
 Config parse_config(std::string_view text, const std::string& name) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  using Event = nlohmann::json::parse_event_t;
+  std::vector<std::set<std::string>> keys;  // of the objects that have begun
+  const auto check_key = [&](int, Event event, nlohmann::json& parsed) {
+    if (event == Event::object_start) keys.emplace_back();
+    else if (event == Event::object_end) keys.pop_back();
+    else if (event == Event::key)
+      ensure(keys.back().insert(parsed.get<std::string>()).second, "config", name, ": the config says ",
+             parsed.get<std::string>(), " twice");
+    return true;
+  };
+  const nlohmann::json json = nlohmann::json::parse(text, check_key, /*allow_exceptions=*/false);
   ensure(!json.is_discarded(), "config", name, ": the config is no JSON");
   Config config;
   detail::ConfigJson<Config>::read(config, json, name + ": config");

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -98,7 +99,7 @@ class Trainer {
   static void visit(auto&& f, auto&... m) {
     f("model", m.model...);
     f("optimiser", m.optimiser...);
-    f(Leaf{"counters"}, m.counters...);
+    f(Leaf{"counters", Init::zeros, Decay::no, validate_counters}, m.counters...);
   }
 
   Index steps() const { return static_cast<Index>(counters(0)); }
@@ -187,6 +188,11 @@ class Trainer {
 
  private:
   static constexpr double largest_gradient = 1e19;  // a float holds the square of any smaller one
+
+  static void validate_counters(std::span<const std::int64_t> counters) {
+    ensure(counters[0] >= 0 && counters[0] < largest_extent, "trainer", "steps ", counters[0],
+           " is invalid: must be in 0…", largest_extent - 1);
+  }
 
   /// Finds out which weights the config trains.
   void choose() {
