@@ -2,7 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "eigenformer/core/initialize.hpp"
@@ -93,18 +97,92 @@ TEST(Packed, AloneItHasNoValues) {
   EXPECT_EQ(error_of([&] { zeros_like(model); }), gone);
   EXPECT_TRUE(model.weight.operand(ctx).is_packed());
 
-  // Its derivatives would need them.
   Tape tape;
-  ctx.tape = &tape;
-  const auto x = random_tensor<float>(Shape{2, 30}, 1);
-  const Tensor<Id, 2> ids(Shape{1, 1});
-  EXPECT_EQ(error_of([&] { op::linear(ctx, x.view(), model.weight); }), gone);
-  EXPECT_EQ(error_of([&] { op::activated_linear<Relu>(ctx, x.view(), model.weight); }), gone);
-  EXPECT_EQ(error_of([&] { op::mlp<Relu>(ctx, x.view(), {model.weight.operand(ctx)}, {model.weight.operand(ctx)}); }),
-            gone);
-  EXPECT_EQ(error_of([&] { op::embedding(ctx, ids.view(), model.weight); }), gone);
   OneWeight gradient;
   EXPECT_EQ(error_of([&] { tape.watch(constant, gradient); }), gone);
+}
+
+// What stands before a weight without values is trained through it: adapters are.
+TEST(Packed, GradientsGoThroughIt) {
+  OneWeight model;
+  const auto values = random_tensor<float>(Shape{40, 30}, 2);
+  std::copy_n(values.data(), values.size(), model.weight.data());
+  const OneWeight before = model;
+  Context ctx;
+  pack(ctx, model, {.keep_values = false});
+  const auto gradient_of = [&](const OneWeight& by, auto&& f) {
+    Tensor<float, 2> x = random_tensor<float>(Shape{3, 30}, 1), gradient(x.shape());
+    Tape tape;
+    ctx.tape = &tape;
+    tape.watch(x.view(), gradient.view());
+    const auto y = f(by, x.view());
+    const auto dy = random_tensor<float>(y.shape(), 4);
+    backward(ctx, y, dy);
+    ctx.tape = nullptr;
+    return gradient;
+  };
+  const auto linear = [&](const OneWeight& by, ConstView<float, 2> x) { return op::linear(ctx, x, by.weight); };
+  const auto activated = [&](const OneWeight& by, ConstView<float, 2> x) {
+    return op::activated_linear<Gelu>(ctx, x, by.weight);
+  };
+  EXPECT_TRUE(identical(gradient_of(model, linear), gradient_of(before, linear)));
+  EXPECT_TRUE(identical(gradient_of(model, activated), gradient_of(before, activated)));
+}
+
+TEST(Packed, InEveryFormat) {
+  OneWeight model;
+  const auto values = random_tensor<float>(Shape{40, 30}, 2);
+  std::copy_n(values.data(), values.size(), model.weight.data());
+  const auto x = random_tensor<float>(Shape{5, 30}, 3);
+  const std::vector<Id> ids{39, 0, 16};
+  const ConstView<Id, 2> rows(ids.data(), Shape{1, 3});
+  Context ctx;
+  const Tensor<float, 2> exact(op::linear(ctx, x.view(), model.weight));
+  // Of an element, relative to its row: 2⁻⁹ and 2⁻¹² for the 16 bits, half a step of 127 and of 8 for the others.
+  for (const auto& [format, error, bytes] : {std::tuple{Format::bf16, 0.004, 64 * 30 * 2},
+                                             {Format::f16, 0.0005, 64 * 30 * 2},
+                                             {Format::int8, 0.01, 64 * 32 + 64 * 2},
+                                             {Format::int4, 0.12, 64 * 16 + 64 * 2}}) {
+    SCOPED_TRACE(format_name(format));
+    OneWeight packed = model;
+    pack(ctx, packed, {.format = format, .keep_values = false});
+    EXPECT_EQ(packed.weight.format(), format);
+    EXPECT_EQ(packed.weight.bytes(), bytes);
+    const auto y = op::linear(ctx, x.view(), packed.weight);
+    double off = 0, size = 0;
+    for (Index i = 0; i < exact.size(); ++i) {
+      off += std::pow(y.data()[i] - exact.data()[i], 2);
+      size += std::pow(exact.data()[i], 2);
+    }
+    EXPECT_LE(std::sqrt(off / size), error);
+    const auto looked_up = op::embedding(ctx, rows, packed.weight, 2);
+    for (Index i = 0; i < 3; ++i)
+      for (Index k = 0; k < 30; ++k)
+        ASSERT_NEAR(looked_up(0, i, k), 2 * values(ids[static_cast<std::size_t>(i)], k), 2 * 3.5 * error);
+  }
+}
+
+TEST(Packed, WhatDoesNotFitChangesNothing) {
+  OneWeight model;
+  Context ctx;
+  model.weight(3, 4) = 1;
+  pack(ctx, model);
+  EXPECT_EQ(error_of([&] { pack(ctx, model, {.format = Format::int8, .group = 48}); }),
+            "[pack] group is invalid: must be 0, 32, 64 or 128, not 48");
+  model.weight(3, 4) = 65520;
+  EXPECT_EQ(error_of([&] { pack(ctx, model, {.format = Format::f16}); }),
+            "[pack] weight: [weight] (40, 30) has an element of magnitude 65520, more than f16 can hold");
+  model.weight(3, 4) = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(error_of([&] { pack(ctx, model, {.format = Format::int8, .keep_values = false}); }),
+            "[pack] weight: [weight] row 3 of (40, 30) has elements that are no numbers: there is no int8 of it");
+  EXPECT_TRUE(model.weight.keeps_values());
+  EXPECT_EQ(error_of([&] {
+              pack(ctx, model, {.importance = [](const std::string&) {
+                     static const float one[1] = {1};
+                     return std::span<const float>(one);
+                   }});
+            }),
+            "[pack] weight: importance of 1 inputs, but there are 30");
 }
 
 }  // namespace eigenformer::test

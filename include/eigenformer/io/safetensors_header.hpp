@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "eigenformer/core/half.hpp"
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/core/tensor.hpp"
@@ -48,12 +49,6 @@ static_assert(std::endian::native == std::endian::little, "safetensors are littl
 
 inline constexpr std::uint64_t longest_header = 100'000'000;  // as in the reference implementation
 
-struct Half {
-  std::uint16_t bits;
-};
-struct BrainFloat {
-  std::uint16_t bits;
-};
 struct Boolean {
   std::uint8_t byte;
 };
@@ -122,14 +117,6 @@ bool readable(std::string_view dtype) {
   return result;
 }
 
-inline float widen(BrainFloat x) { return std::bit_cast<float>(std::uint32_t{x.bits} << 16); }
-inline float widen(Half x) {
-  const std::uint32_t sign = std::uint32_t{x.bits} >> 15 << 31, exponent = x.bits >> 10 & 0x1fu,
-                      fraction = x.bits & 0x3ffu;
-  if (exponent == 0) return std::copysign(static_cast<float>(fraction) * 0x1p-24f, std::bit_cast<float>(sign));
-  const std::uint32_t rebiased = exponent == 0x1f ? 0xff : exponent + 112;
-  return std::bit_cast<float>(sign | rebiased << 23 | fraction << 13);
-}
 inline float widen(float x) { return x; }
 inline double widen(double x) { return x; }
 

@@ -16,12 +16,12 @@ void embedding_forward(const Threads& threads, ConstView<Id, 1> ids, const Opera
   const Index width = table.depth;
   threads.parallel_for(ids.size(), row_grain(width), [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
-      if (table.values) {
+      if (table.values && !table.words.words) {
         row_map(y.row(i), width) = row_map(table.values.row(ids[i]), width) * scale;
         continue;
       }
-      const auto panel = table.block(ids[i] / Tile<T>::width, 0, width, nullptr);  // a row's elements are a line apart
-      for (Index k = 0; k < width; ++k) y(i, k) = panel.data[k * panel.stride + ids[i] % Tile<T>::width] * scale;
+      table.column(ids[i], y.row(i));
+      row_map(y.row(i), width) *= scale;
     }
   });
 }

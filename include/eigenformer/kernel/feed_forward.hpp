@@ -131,10 +131,10 @@ void mlp_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x, const
   const auto scratch = arena.scratch();
   const auto dsum = arena.allocate<T>(kept.shape());
   const View<T, 2> hidden = GradientFromOutput<Activation> ? View<T, 2>() : arena.allocate<T>(kept.shape());
-  linear_backward_input<T>(threads, arena, dy, down.weight.values, {dsum, false},
+  linear_backward_input<T>(threads, arena, dy, down.weight, {dsum, false},
                            detail::ActivationDerivative<Activation, T>{kept, hidden});
   linear_backward_weight<T>(threads, arena, dy, hidden ? ConstView<T, 2>(hidden) : kept, ddown.weight, ddown.bias);
-  linear_backward_input<T>(threads, arena, dsum, up.weight.values, dx);
+  linear_backward_input<T>(threads, arena, dsum, up.weight, dx);
   linear_backward_weight<T>(threads, arena, dsum, x, dup.weight, dup.bias);
 }
 
@@ -166,11 +166,11 @@ void gated_mlp_backward(const Threads& threads, Arena& arena, ConstView<T, 2> x,
   const auto scratch = arena.scratch();
   const auto dgate_sum = arena.allocate<T>(kept_gate.shape()), dup_sum = arena.allocate<T>(kept_gate.shape()),
              hidden = arena.allocate<T>(kept_gate.shape());
-  linear_backward_input<T>(threads, arena, dy, down.weight.values, {dgate_sum, false},
+  linear_backward_input<T>(threads, arena, dy, down.weight, {dgate_sum, false},
                            detail::GateDerivative<Activation, T>{kept_gate, kept_up, dup_sum, hidden});
   linear_backward_weight<T>(threads, arena, dy, hidden, ddown.weight, ddown.bias);
-  linear_backward_input<T>(threads, arena, dgate_sum, gate.weight.values, dx);
-  linear_backward_input<T>(threads, arena, dup_sum, up.weight.values, {dx.view, true});
+  linear_backward_input<T>(threads, arena, dgate_sum, gate.weight, dx);
+  linear_backward_input<T>(threads, arena, dup_sum, up.weight, {dx.view, true});
   linear_backward_weight<T>(threads, arena, dgate_sum, x, dgate.weight, dgate.bias);
   linear_backward_weight<T>(threads, arena, dup_sum, x, dup.weight, dup.bias);
 }

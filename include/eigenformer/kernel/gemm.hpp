@@ -13,9 +13,11 @@
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
+#include "eigenformer/kernel/epilogue.hpp"
 #include "eigenformer/kernel/operand.hpp"
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
+#include "eigenformer/kernel/word_product.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
@@ -27,39 +29,6 @@ inline constexpr Index panel_block = 4;    // panels that one task computes
 inline constexpr Index few_rows = 16;
 template <class T>
 inline constexpr Index cache_line = 64 / static_cast<Index>(sizeof(T));  // elements
-
-/// What is done to every piece of C that is complete, while it is in the cache: f(row, column, pointer, count) for each
-/// of its rows, and before that, where f has it, f.prefetch(row, column, count). A reference to f, whose type is
-/// forgotten: products are compiled once, not once for every epilogue.
-template <Real T>
-class Epilogue {
- public:
-  Epilogue() = default;  // nothing is done
-
-  template <class F>
-  requires std::is_invocable_v<const F&, Index, Index, T*, Index> Epilogue(const F& f) : f_(&f) {
-    apply_ = [](const void* of, Index row, Index rows, Index column, T* out, Index stride, Index count) {
-      for (Index i = 0; i < rows; ++i) (*static_cast<const F*>(of))(row + i, column, out + i * stride, count);
-    };
-    if constexpr (requires { f.prefetch(Index{}, Index{}, Index{}); })
-      prefetch_ = [](const void* of, Index row, Index rows, Index column, Index count) {
-        for (Index i = 0; i < rows; ++i) static_cast<const F*>(of)->prefetch(row + i, column, count);
-      };
-  }
-
-  /// To rows [row, row + rows) of C, `count` columns from `column` on, which lie at `out`, `stride` apart.
-  void operator()(Index row, Index rows, Index column, T* out, Index stride, Index count) const {
-    if (apply_) apply_(f_, row, rows, column, out, stride, count);
-  }
-  void prefetch(Index row, Index rows, Index column, Index count) const {
-    if (prefetch_) prefetch_(f_, row, rows, column, count);
-  }
-
- private:
-  const void* f_ = nullptr;
-  void (*apply_)(const void* f, Index row, Index rows, Index column, T* out, Index stride, Index count) = nullptr;
-  void (*prefetch_)(const void* f, Index row, Index rows, Index column, Index count) = nullptr;
-};
 
 /// The left operand A (M, K): element (m, k) at data[m·stride + k]; or `transposed`, at data[k·stride + m].
 template <Real T>
@@ -406,6 +375,9 @@ class Product {
 template <class T>
 void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const Operand<T>& b, View<T, 2> c, bool add,
               const Epilogue<T>& epilogue = {}) {
+  if constexpr (std::is_same_v<T, float>)
+    if (b.words.words)
+      return multiply(threads, arena, {a.data, {a.rows, a.depth}, {a.stride, 1}}, b.words, c, add, epilogue);
   if (!b.is_packed() && b.by_column && a.rows <= few_rows && !a.transposed)
     return detail::multiply_strips(threads, a, b.values, c, add, epilogue);
   const auto scratch = arena.scratch();
@@ -436,13 +408,35 @@ void linear_forward(const Threads& threads, Arena& arena, ConstView<T, 2> x, con
   else linear_forward_then<T>(threads, arena, x, w, y, {});
 }
 
-/// dx (M, In) ← dy (M, Out) · weight (Out, In), then the epilogue.
+/// dx (M, In) ← dy (M, Out) · wᵀ for w (In, Out), then the epilogue: by the values of w or, if these are not kept, by
+/// the numbers of its packed copy.
+template <class T>
+void linear_backward_input(const Threads& threads, Arena& arena, ConstView<T, 2> dy, const Operand<T>& w,
+                           Gradient<T, 2> dx, const Epilogue<T>& epilogue = {}) {
+  if (!dx) return;
+  const auto by = [&](Index first, Index count, ConstView<T, 2> rows, bool add, const Epilogue<T>& then) {
+    multiply<T>(threads, arena, {dy.data() + first, dy.rows(), count, dy.stride(0)}, Operand<T>::rows(rows), dx.view,
+                add, then);
+  };
+  if (w.values) return by(0, w.width, w.values, dx.add, epilogue);
+  const auto scratch = arena.scratch();
+  const auto rows = arena.allocate<T>(Shape{(std::min)(depth_block, w.width), w.depth});
+  Index first = 0;
+  do {  // as many outputs as a product adds up at a time, so that the sums are those by values
+    const Index count = (std::min)(depth_block, w.width - first);
+    threads.parallel_for(count, row_grain(w.depth), [&](Index begin, Index end) {
+      for (Index n = begin; n < end; ++n) w.column(first + n, rows.row(n));
+    });
+    by(first, count, rows.slice(0, 0, count), dx.add || first > 0, first + count == w.width ? epilogue : Epilogue<T>());
+    first += count;
+  } while (first < w.width);
+}
+
+/// Likewise for weight (Out, In).
 template <class T>
 void linear_backward_input(const Threads& threads, Arena& arena, ConstView<T, 2> dy, ConstView<T, 2> weight,
                            Gradient<T, 2> dx, const Epilogue<T>& epilogue = {}) {
-  if (dx)
-    multiply<T>(threads, arena, {dy.data(), dy.rows(), dy.width(), dy.stride(0)}, Operand<T>::rows(weight), dx.view,
-                dx.add, epilogue);
+  linear_backward_input(threads, arena, dy, Operand<T>::transposed(weight), dx, epilogue);
 }
 
 /// dweight (Out, In) ← dyᵀ · x; dbias (Out) ← Σ over rows of dy

@@ -1,13 +1,14 @@
 // The right operand of a product, and its packed form: panels as wide as the register tile, k-major. It is packed
-// ahead, or block by block where it is used.
+// ahead, or block by block where it is used. Or its packed form is in words of a format below 32 bits.
 #pragma once
 
 #include <algorithm>
 #include <cassert>
-#include <cstdint>
+#include <type_traits>
 
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
+#include "eigenformer/kernel/quantize.hpp"
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
@@ -69,20 +70,17 @@ void pack_panel(const T* b, Index b_stride, Index count, Index depth, T scale, T
 
 }  // namespace detail
 
-/// How the elements of a packed operand are written.
-enum class Format : std::uint8_t { scalar };  // as T itself
-
 /// The right operand B (K, N) of a product: its values as they lie, or a packed copy, or both. Packed, element (k, n)
 /// is data[n / W · panel_stride + k · row_stride + n % W] with the tile's width W; products read whole vectors of a
 /// row.
 template <Real T>
 struct Operand {
-  Index depth = 0, width = 0;      // K, N
-  Format format = Format::scalar;  // of the packed copy
-  const T* data = nullptr;         // the packed copy, or null
+  Index depth = 0, width = 0;  // K, N
+  const T* data = nullptr;     // the packed copy, or null
   Index panel_stride = 0, row_stride = 0;
   ConstView<T, 2> values{};  // B (K, N), or w = Bᵀ (N, K) if by_column; null: the packed copy is all that there is
   bool by_column = false;
+  PackedWords words{};  // the packed copy, if it is in a format below 32 bits
 
   /// Panels one after the other, as pack() makes them.
   static Operand packed(const T* data, Index depth, Index width) {
@@ -101,7 +99,7 @@ struct Operand {
     return b;
   }
 
-  bool is_packed() const { return data != nullptr; }
+  bool is_packed() const { return data != nullptr || words.words != nullptr; }
   Index panels() const { return panels(width); }
   /// Columns of a panel.
   Index column_count(Index panel) const { return (std::min)(Tile<T>::width, width - panel * Tile<T>::width); }
@@ -120,8 +118,20 @@ struct Operand {
       pack_block(panel, k, count, T{1}, scratch);
       return {scratch, Tile<T>::width};
     }
-    assert(format == Format::scalar);
+    assert(data != nullptr);
     return {data + panel * panel_stride + k * row_stride, row_stride};
+  }
+
+  /// Column n (K) as numbers, in whatever format: of the packed copy, if there is one.
+  void column(Index n, T* to) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (words.words) return words.column(n, to);
+    if (!is_packed()) {
+      for (Index k = 0; k < depth; ++k) to[k] = by_column ? values(n, k) : values(k, n);
+      return;
+    }
+    const Block from = block(n / Tile<T>::width, 0, depth, nullptr);  // a column's elements are a line apart
+    for (Index k = 0; k < depth; ++k) to[k] = from.data[k * from.stride + n % Tile<T>::width];
   }
 
   /// Packs rows [k, k + count) of a panel of scale·values.

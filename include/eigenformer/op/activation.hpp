@@ -32,13 +32,13 @@ ConstView<T, Rank> activated_linear(Context& ctx, ConstView<T, Rank> x, const We
   const View<T, 2> sums = ctx.tape ? ctx.arena.allocate<T>(Shape{y.rows(), y.width()}) : View<T, 2>();
   kernel::linear_forward_then<T>(ctx.threads, ctx.arena, x.flat(), w, y.flat(),
                                  kernel::ActivatedBias<Activation, T>{bias.data(), sums});
-  ctx.record(y, [=, matrix = w.values](Context& back, ConstView<T, Rank> dy) {
-    const auto dx = back.gradient(x).flat(), dweight = back.gradient(matrix);
+  ctx.record(y, [=](Context& back, ConstView<T, Rank> dy) {
+    const auto dx = back.gradient(x).flat(), dweight = back.gradient(w.values);
     const auto dbias = back.gradient(bias);
     const auto scratch = back.scratch();
     const auto dsums = back.arena.allocate<T>(sums.shape());
     kernel::activation_backward<Activation, T>(back.threads, sums, dy.flat(), {dsums, false});
-    kernel::linear_backward_input<T>(back.threads, back.arena, dsums, matrix, dx);
+    kernel::linear_backward_input<T>(back.threads, back.arena, dsums, w, dx);
     kernel::linear_backward_weight<T>(back.threads, back.arena, dsums, x.flat(), dweight, dbias);
   });
   return y;

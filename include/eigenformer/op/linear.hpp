@@ -30,10 +30,10 @@ ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, const kernel::Oper
   check_linear(x, w, bias);
   const View<T, Rank> y = ctx.output<T>(x.shape().with_width(w.width));
   kernel::linear_forward<T>(ctx.threads, ctx.arena, x.flat(), w, bias, y.flat());
-  ctx.record(y, [=, weight = w.values](Context& back, ConstView<T, Rank> dy) {
-    const auto dx = back.gradient(x).flat(), dweight = back.gradient(weight);
+  ctx.record(y, [=](Context& back, ConstView<T, Rank> dy) {
+    const auto dx = back.gradient(x).flat(), dweight = back.gradient(w.values);
     const auto dbias = back.gradient(bias);
-    kernel::linear_backward_input<T>(back.threads, back.arena, dy.flat(), weight, dx);
+    kernel::linear_backward_input<T>(back.threads, back.arena, dy.flat(), w, dx);
     kernel::linear_backward_weight<T>(back.threads, back.arena, dy.flat(), x.flat(), dweight, dbias);
   });
   return y;

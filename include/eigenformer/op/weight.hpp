@@ -2,13 +2,18 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/core/initialize.hpp"
@@ -19,10 +24,11 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
-/// A Tensor<T, 2> with a packed copy, made by pack() and dropped by any access that could change an element. A view
-/// from before pack() can still change them: products find that out and throw, in debug builds for any element, else by
-/// a sample of them, which a step of training or a file that is loaded does not escape. The packed copy may be all that
-/// is kept: then products and look-ups work, and any access to an element is an Error.
+/// A Tensor<T, 2> with a packed copy in some format, made by pack() and dropped by any access that could change an
+/// element. A view from before pack() can still change them: products find that out and throw, in debug builds for any
+/// element, else by a sample of them, which a step of training or a file that is loaded does not escape. The packed
+/// copy may be all that is kept: then products, their derivatives by what is multiplied, and look-ups work, and any
+/// access to an element is an Error.
 template <Real T>
 class Weight {
  public:
@@ -48,21 +54,62 @@ class Weight {
   MatrixMap<T> matrix() { return view().matrix(); }
   MatrixMap<const T> matrix() const { return view().matrix(); }
 
-  /// Elements of the packed copy.
-  Index packed_size() const { return kernel::Operand<T>::size(extent(1), extent(0)); }
-
-  /// Its transpose (In, Out) as the right operand of products in this context: the packed copy, if pack() made it, and
-  /// the values, if they are kept; if not, nothing may be recorded.
-  kernel::Operand<T> operand(const Context& ctx) const {
-    if (packed_ && tensor_) check_unchanged();
-    return kernel::Operand<T>::transposed(keeps_values() || ctx.tape ? view() : ConstView<T, 2>(nullptr, shape_),
-                                          packed_.get());
+  /// Of the packed copy, if there is one.
+  Format format() const { return layout_.words ? layout_.format : Format::scalar; }
+  /// Of memory: of the values, and of the packed copy, which copies of this weight share.
+  std::int64_t bytes() const {
+    const std::int64_t values = tensor_ ? std::int64_t{size()} * static_cast<std::int64_t>(sizeof(T)) : 0;
+    return values + (packed_ ? static_cast<std::int64_t>(packed_bytes(layout_)) : 0);
   }
 
-  /// Makes the packed copy at `to`, which has room for it; products then skip that step. Copies of this weight share
-  /// it.
-  void pack(const Threads& threads, std::shared_ptr<T> to) {
-    kernel::pack(threads, kernel::Operand<T>::transposed(std::as_const(*this).view()), to.get());
+  /// How a copy in this format would lie; the values decide what is left open. Error if it cannot hold them.
+  kernel::PackedWords layout(Format format, Index group) const {
+    kernel::PackedWords words{.format = format, .depth = extent(1), .width = extent(0), .group = group};
+    if (format == Format::scalar) return words;
+    if constexpr (!std::is_same_v<T, float>) {
+      fail("weight", "only weights of float have other formats");
+    } else {
+      float largest = 0;
+      for (Index n = 0; n < extent(0); ++n) {
+        const float of_row = kernel::detail::largest_magnitude(tensor_.data() + n * extent(1), extent(1));
+        ensure(std::isfinite(of_row), "weight", "row ", n, " of ", shape_,
+               " has elements that are no numbers: there is no ", format_name(format), " of it");
+        largest = (std::max)(largest, of_row);
+      }
+      ensure(format != Format::f16 || largest < 65520, "weight", shape_, " has an element of magnitude ", largest,
+             ", more than f16 can hold");
+      if (words.is_whole()) words.unit = kernel::scale_unit(largest, format);
+    }
+    return words;
+  }
+  /// Of a packed copy that lies so.
+  std::size_t packed_bytes(const kernel::PackedWords& words) const {
+    return words.format == Format::scalar
+               ? static_cast<std::size_t>(kernel::Operand<T>::size(extent(1), extent(0))) * sizeof(T)
+               : words.bytes();
+  }
+
+  /// Its transpose (In, Out) as the right operand of products in this context: the packed copy, if pack() made it, and
+  /// the values, if they are kept.
+  kernel::Operand<T> operand(const Context&) const {
+    if (packed_ && tensor_) check_unchanged();
+    const ConstView<T, 2> values = keeps_values() ? view() : ConstView<T, 2>(nullptr, shape_);
+    if (!layout_.words) return kernel::Operand<T>::transposed(values, reinterpret_cast<const T*>(packed_.get()));
+    kernel::Operand<T> operand = kernel::Operand<T>::transposed(values);
+    operand.words = layout_;
+    return operand;
+  }
+
+  /// Makes the packed copy at `to`, which has room for it; products then skip that step. `importance` (In), or null,
+  /// says how much errors of int4 count. Copies of this weight share it.
+  void pack(const Threads& threads, const kernel::PackedWords& layout, std::shared_ptr<std::byte> to,
+            const float* importance = nullptr) {
+    const ConstView<T, 2> values = std::as_const(*this).view();
+    if (layout.format == Format::scalar)
+      kernel::pack(threads, kernel::Operand<T>::transposed(values), reinterpret_cast<T*>(to.get()));
+    if constexpr (std::is_same_v<T, float>)
+      if (layout.format != Format::scalar) kernel::quantize(threads, values, layout, importance, to.get());
+    layout_ = layout.format == Format::scalar ? layout : layout.at(to.get());
     packed_ = std::move(to);
     sampled_ = fingerprint(sample());
 #ifndef NDEBUG
@@ -87,6 +134,7 @@ class Weight {
   Tensor<T, 2>& changing() {
     kept();
     packed_ = {};
+    layout_ = {};
     return tensor_;
   }
 
@@ -111,46 +159,72 @@ class Weight {
 
   Tensor<T, 2> tensor_;
   Shape<2> shape_{};
-  std::shared_ptr<const T> packed_;
+  std::shared_ptr<const std::byte> packed_;
+  kernel::PackedWords layout_{};  // of the packed copy; no words if it is of T
   std::uint64_t sampled_ = 0;
   std::optional<std::uint64_t> whole_{};
 };
 
 struct PackConfig {
+  /// Of every matrix, unless format_of() says otherwise; norms and biases stay as they are.
+  Format format = Format::scalar;
+  /// Inputs that share a scale: 32, 64 or 128; in int8 0, too: all inputs of an output. In int4 0 means 32.
+  Index group = 0;
   /// false: each weight is replaced by its packed copy, one after the other, so that memory grows by the largest one at
-  /// most and is as much as before in the end. The model can then be used and copied; to train, change, load or save it
-  /// is an Error.
+  /// most. The model can then be used and copied, and gradients go through it to what is before it; to change, load or
+  /// save it is an Error.
   bool keep_values = true;
+  /// The format of a weight by its dotted path, or nothing for `format`.
+  std::function<std::optional<Format>(const std::string& path)> format_of{};
+  /// How much an error of each input counts, (In) numbers, or none: all alike. For int4.
+  std::function<std::span<const float>(const std::string& path)> importance{};
 };
 
 /// Packs every matrix of the model for inference, one after the other in one block of memory: a step reads them as one
-/// stream. It pays for many rows at a time; few read the values as fast. Changing a weight, by training or loading,
-/// undoes it for that weight.
+/// stream. In float it pays for many rows at a time; few read the values as fast. Changing a weight, by training or
+/// loading, undoes it for that weight. Error, before anything is changed, if a weight does not fit its format.
 template <class Model>
 void pack(Context& ctx, Model& model, const PackConfig& config = {}) {
+  ensure(config.group == 0 || config.group == 32 || config.group == 64 || config.group == 128, "pack",
+         "group is invalid: must be 0, 32, 64 or 128, not ", config.group);
   const auto each = [&](auto&& f) {
     walk(
-        [&](const Leaf&, auto& tensor) {
-          if constexpr (requires { tensor.packed_size(); }) {
-            using T = typename std::remove_reference_t<decltype(tensor)>::Value;
-            if (tensor.keeps_values())
-              f(tensor,
-                (static_cast<std::size_t>(tensor.packed_size()) * sizeof(T) + alignment - 1) / alignment * alignment);
-          }
+        [&](const std::string& path, const Leaf&, auto& tensor) {
+          if constexpr (requires { tensor.packed_bytes({}); })
+            if (tensor.keeps_values()) f(path, tensor);
         },
         model);
   };
-  std::size_t bytes = 0, at = 0;
-  each([&](const auto&, std::size_t own) { bytes += own; });
+  std::vector<kernel::PackedWords> layouts;
+  std::vector<std::size_t> places;
+  std::size_t bytes = 0;
+  each([&](const std::string& path, const auto& weight) {
+    const Format format = (config.format_of ? config.format_of(path) : std::nullopt).value_or(config.format);
+    try {
+      layouts.push_back(weight.layout(format, format == Format::int8                       ? config.group
+                                              : format != Format::int4 || config.group > 0 ? config.group
+                                                                                           : 32));
+    } catch (const Error& error) {
+      fail("pack", path, ": ", error.what());
+    }
+    if (config.importance)
+      ensure(config.importance(path).empty() || static_cast<Index>(config.importance(path).size()) == weight.extent(1),
+             "pack", path, ": importance of ", config.importance(path).size(), " inputs, but there are ",
+             weight.extent(1));
+    places.push_back(bytes);
+    bytes += (weight.packed_bytes(layouts.back()) + alignment - 1) / alignment * alignment;
+  });
   if (bytes == 0) return;
   if (!config.keep_values) require_initialized(model, "pack");
   // Pages that nobody has written to take no memory yet.
   const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(aligned_allocate(bytes)),
                                           [](std::byte* data) { aligned_deallocate(data); });
-  each([&](auto& weight, std::size_t own) {
-    using T = typename std::remove_reference_t<decltype(weight)>::Value;
-    weight.pack(ctx.threads,
-                std::shared_ptr<T>(memory, reinterpret_cast<T*>(memory.get() + std::exchange(at, at + own))));
+  std::size_t i = 0;
+  each([&](const std::string& path, auto& weight) {
+    const auto importance = config.importance ? config.importance(path) : std::span<const float>();
+    weight.pack(ctx.threads, layouts[i], std::shared_ptr<std::byte>(memory, memory.get() + places[i]),
+                importance.empty() ? nullptr : importance.data());
+    ++i;
     if (!config.keep_values) weight.give_up_values();
   });
 }

@@ -1,0 +1,297 @@
+// Products with a right operand in words: the tiles of gemm.hpp, a word of several inputs at a time. Every element is a
+// chain over the pieces of its inputs in order, whatever rows are with it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "eigenformer/core/arena.hpp"
+#include "eigenformer/core/threads.hpp"
+#include "eigenformer/core/view.hpp"
+#include "eigenformer/kernel/dot.hpp"
+#include "eigenformer/kernel/epilogue.hpp"
+#include "eigenformer/kernel/quantize.hpp"
+#include "eigenformer/kernel/simd.hpp"
+
+namespace eigenformer::inline EIGENFORMER_ABI::kernel {
+
+namespace detail {
+
+/// What a tile does with a row of words: `lefts` times, it takes a part of each word and multiplies it by an element of
+/// the row of A. Part i is that of element at(i).
+struct Int8Tile {
+  using Left = std::uint32_t;
+  using Lanes = LaneWords<Vec<float>::lanes>;
+  using Sums = Lanes;
+  static constexpr int lefts = 1;
+  static constexpr bool whole = true;
+  static constexpr Index at(int i) { return i; }
+  static EIGENFORMER_INLINE Lanes load(const std::uint32_t* row, Index column, auto) {
+    return Lanes::load(row + column);
+  }
+  static EIGENFORMER_INLINE Lanes all(Left a) { return Lanes::all(a); }
+  static EIGENFORMER_INLINE Sums add(Sums sums, Lanes right, Lanes left) {
+    return Lanes::add_products(sums, right, left);
+  }
+};
+struct Int4Tile : Int8Tile {
+  static constexpr int lefts = 2;
+  static EIGENFORMER_INLINE Lanes load(const std::uint32_t* row, Index column, auto part) {
+    const Lanes words = Lanes::load(row + column);
+    if constexpr (part == 0) return words.low_nibbles();
+    else return words.high_nibbles();
+  }
+};
+/// Of bf16 by the machine's instruction.
+struct BrainFloatDotTile : Int8Tile {
+  using Sums = Vec<float>;
+  static constexpr bool whole = false;
+  static EIGENFORMER_INLINE Sums add(Sums sums, Lanes right, Lanes left) {
+    return add_brain_float_products(sums, right, left);
+  }
+};
+/// Of bf16 by rows kept as floats: the same sums.
+struct BrainFloatTile {
+  using Left = float;
+  using Sums = Vec<float>;
+  static constexpr int lefts = 2;
+  static constexpr bool whole = false;
+  static constexpr Index at(int i) { return 1 - i; }
+  static EIGENFORMER_INLINE Vec<float> load(const std::uint32_t* row, Index column, auto part) {
+    const auto words = LaneWords<Vec<float>::lanes>::load(row + column);
+    if constexpr (part == 0) return words.high_brain_float();
+    else return words.low_brain_float();
+  }
+  static EIGENFORMER_INLINE Vec<float> all(Left a) { return Vec<float>(a); }
+  static EIGENFORMER_INLINE Sums add(Sums sums, Vec<float> right, Vec<float> left) { return fma(left, right, sums); }
+};
+struct HalfTile : BrainFloatTile {
+  static constexpr Index at(int i) { return i; }
+  static EIGENFORMER_INLINE Vec<float> load(const std::uint32_t* row, Index column, auto part) {
+    return widen_halves(reinterpret_cast<const Half*>(row) + part * word_columns + column);
+  }
+};
+
+template <class Left>
+struct WordTileInput {
+  const Left* a;
+  Index a_stride;
+  const std::uint32_t* b;  // rows of word_columns
+  Index rows, piece;       // of b; those of a piece
+  // Whole numbers: of piece i of row m scales[m·a_pieces + i] and offsets likewise; of b b_scales + i·b_scale_stride.
+  const float* a_scales = nullptr;
+  const std::int32_t* a_offsets = nullptr;
+  Index a_pieces = 0;
+  const Half* b_scales = nullptr;
+  Index b_scale_stride = 0;
+};
+
+#if defined(__AVX512F__) || defined(__ARM_NEON)
+inline constexpr int word_rows = 6, word_vectors = 4;
+#else
+inline constexpr int word_rows = 4, word_vectors = 2;
+#endif
+
+/// Keeps the compiler from remembering what it loaded through a pointer.
+template <class T>
+EIGENFORMER_INLINE void load_again([[maybe_unused]] const T*& pointer) {
+#ifdef __GNUC__
+  asm("" : "+r"(pointer));
+#endif
+}
+
+/// c (Rows, count ≤ word_columns) += a·b, whole vectors of it.
+template <class Tile, int Rows>
+void word_tile(WordTileInput<typename Tile::Left> in, float* c, Index c_stride, Index count) {
+  using V = Vec<float>;
+  constexpr int vectors = word_vectors;
+  const auto each = [](auto&& f) EIGENFORMER_INLINE_LAMBDA {
+    unroll<Rows>([&](auto i) EIGENFORMER_INLINE_LAMBDA {
+      unroll<vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA { f(i, j, i * vectors + j); });
+    });
+  };
+  for (Index column = 0; column < count; column += vectors * V::lanes) {
+    V totals[static_cast<std::size_t>(Rows * vectors)];
+    each([&](auto i, auto j, auto n) EIGENFORMER_INLINE_LAMBDA {
+      if constexpr (Tile::whole) totals[n] = V::load(c + i * c_stride + column + j * V::lanes);
+    });
+    typename Tile::Sums sums[static_cast<std::size_t>(Rows * vectors)];
+    for (Index row = 0, piece = 0; row < in.rows; row += in.piece, ++piece) {
+      each([&](auto i, auto, auto n) EIGENFORMER_INLINE_LAMBDA {
+        if constexpr (Tile::whole)
+          sums[n] = Tile::Sums::all(static_cast<std::uint32_t>(in.a_offsets[i * in.a_pieces + piece]));
+        else sums[n] = V(0.0F);
+      });
+      const std::uint32_t* b = in.b + row * word_columns;
+      const typename Tile::Left* a = in.a + row * Tile::lefts;
+      for (Index k = (std::min)(in.piece, in.rows - row); k > 0; --k, a += Tile::lefts, b += word_columns)
+        unroll<Tile::lefts>([&](auto part) EIGENFORMER_INLINE_LAMBDA {
+          decltype(Tile::load(b, 0, part)) right[static_cast<std::size_t>(vectors)];
+          load_again(b);  // to keep the words for the next part would take registers from the sums
+          unroll<vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
+            right[j] = Tile::load(b, column + j * V::lanes, part);
+            if constexpr (requires { right[j].keep(); }) right[j].keep();
+          });
+          unroll<Rows>([&](auto i) EIGENFORMER_INLINE_LAMBDA {
+            const auto left = Tile::all(a[i * in.a_stride + Tile::at(part)]);
+            unroll<vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
+              sums[i * vectors + j] = Tile::add(sums[i * vectors + j], right[j], left);
+            });
+          });
+        });
+      if constexpr (Tile::whole) {
+        V scales[static_cast<std::size_t>(vectors)];
+        unroll<vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
+          scales[j] = widen_halves(in.b_scales + piece * in.b_scale_stride + column + j * V::lanes);
+        });
+        each([&](auto i, auto j, auto n) EIGENFORMER_INLINE_LAMBDA {
+          totals[n] = fma(sums[n].to_float(), scales[j] * V(in.a_scales[i * in.a_pieces + piece]), totals[n]);
+        });
+      }
+    }
+    each([&](auto i, auto j, auto n) EIGENFORMER_INLINE_LAMBDA {
+      float* const to = c + i * c_stride + column + j * V::lanes;
+      if constexpr (Tile::whole) totals[n].store(to);
+      else (V::load(to) + sums[n]).store(to);
+    });
+  }
+}
+
+template <class Tile, int Rows = word_rows>
+void any_word_tile(Index rows, const WordTileInput<typename Tile::Left>& in, float* c, Index c_stride, Index count) {
+  if constexpr (Rows > 1)
+    if (rows < Rows) return any_word_tile<Tile, Rows - 1>(rows, in, c, c_stride, count);
+  if (count % (word_vectors * Vec<float>::lanes) == 0) return word_tile<Tile, Rows>(in, c, c_stride, count);
+  float buffer[static_cast<std::size_t>(Rows * word_columns)] = {};
+  for (Index i = 0; i < Rows; ++i) std::copy_n(c + i * c_stride, count, buffer + i * word_columns);
+  word_tile<Tile, Rows>(in, buffer, word_columns, count);
+  for (Index i = 0; i < Rows; ++i) std::copy_n(buffer + i * word_columns, count, c + i * c_stride);
+}
+
+/// Rows [row, row + count) of a panel of int4 as int8 that stands for the same numbers: two rows for each.
+inline void unpack_nibbles(const std::uint32_t* from, Index rows, std::uint32_t* to) {
+  using W = LaneWords<Vec<float>::lanes>;
+  for (Index i = 0; i < rows * word_columns; i += Vec<float>::lanes) {
+    const W words = W::load(from + i);
+    std::uint32_t* const at = to + i / word_columns * 2 * word_columns + i % word_columns;
+    words.low_nibbles().store(at);
+    words.high_nibbles().store(at + word_columns);
+  }
+}
+
+/// C (M, N) = [C +] A·B in tasks: a block of rows by some panels, through k block by block.
+class WordProduct {
+ public:
+  WordProduct(const Threads& threads, Arena& arena, ConstView<float, 2> a, const PackedWords& b, View<float, 2> c,
+              bool add, const Epilogue<float>& epilogue)
+      : a_(a), b_(b), c_(c), add_(add), epilogue_(epilogue), groups_((a.rows() + word_rows - 1) / word_rows),
+        row_blocks_((groups_ + groups_per_block - 1) / groups_per_block),
+        unpacks_(b.format == Format::int4 && a.rows() > 2 * word_rows), panels_per_task_(row_blocks_ > 1 ? 4 : 1) {
+    left_ = left_rows(threads, arena, a, b);
+    if (unpacks_) unpacked_ = arena.allocate<std::uint32_t>(threads.count() * word_block * word_columns);
+  }
+
+  void run(const Threads& threads) const {
+    const Index panel_tasks = (b_.panels() + panels_per_task_ - 1) / panels_per_task_;
+    const Index work =
+        (std::max)(a_.rows() / (std::max)(row_blocks_, Index{1}) * panels_per_task_ * b_.rows(), Index{1});
+    threads.parallel_for(row_blocks_ * panel_tasks, 10000 / work, [&](Index begin, Index end, int slot) {
+      for (Index task = begin; task < end; ++task) {
+        const Index first = task / row_blocks_ * panels_per_task_;
+        run_task(task % row_blocks_, first, (std::min)(first + panels_per_task_, b_.panels()), slot);
+      }
+    });
+  }
+
+ private:
+  static constexpr Index groups_per_block = 96 / word_rows;
+
+  Index group_begin(Index group) const { return static_cast<Index>(std::int64_t{a_.rows()} * group / groups_); }
+
+  void run_task(Index row_block, Index first_panel, Index last_panel, int slot) const {
+    const Index first = row_block * groups_per_block, last = (std::min)(first + groups_per_block, groups_);
+    const Index step = b_.format == Format::int4 ? word_block / 2 : word_block;  // rows of b
+    for (Index row = 0; row < b_.rows(); row += step)
+      for (Index p = first_panel; p < last_panel; ++p) {
+        const Index rows = (std::min)(step, b_.rows() - row);
+        const std::uint32_t* words = b_.panel(p) + row * word_columns;
+        if (unpacks_) {
+          std::uint32_t* const to = unpacked_ + slot * word_block * word_columns;
+          unpack_nibbles(words, rows, to);
+          words = to;
+        }
+        for (Index g = first; g < last; ++g) {
+          const Index m = group_begin(g), count = group_begin(g + 1) - m;
+          float* const c = c_.row(m) + p * word_columns;
+          if (row == 0 && !add_)
+            for (Index i = 0; i < count; ++i) std::fill_n(c + i * c_.stride(0), b_.column_count(p), 0.0F);
+          multiply(m, count, p, row, rows, words, c);
+          if (row + rows == b_.rows()) epilogue_(m, count, p * word_columns, c, c_.stride(0), b_.column_count(p));
+        }
+      }
+  }
+
+  /// c += rows [m, m + count) of A by rows [row, row + rows) of a panel.
+  void multiply(Index m, Index count, Index p, Index row, Index rows, const std::uint32_t* words, float* c) const {
+    const auto floats = [&]<class Tile>(Tile) {
+      any_word_tile<Tile>(count, {left_.floats + m * left_.stride + 2 * row, left_.stride, words, rows, rows}, c,
+                          c_.stride(0), b_.column_count(p));
+    };
+    switch (b_.format) {
+      case Format::f16: return floats(HalfTile());
+      case Format::bf16:
+        if constexpr (!has_brain_float_dot) return floats(BrainFloatTile());
+        return any_word_tile<BrainFloatDotTile>(count,
+                                                {left_.words + m * left_.stride + row, left_.stride, words, rows, rows},
+                                                c, c_.stride(0), b_.column_count(p));
+      case Format::int4:
+        if (!unpacks_)
+          return any_word_tile<Int4Tile>(count, whole(m, p, row, rows, words, 2), c, c_.stride(0), b_.column_count(p));
+        return any_word_tile<Int8Tile>(count, whole(m, p, row, 2 * rows, words, 1), c, c_.stride(0),
+                                       b_.column_count(p));
+      default:
+        return any_word_tile<Int8Tile>(count, whole(m, p, row, rows, words, 1), c, c_.stride(0), b_.column_count(p));
+    }
+  }
+
+  /// Where a tile of whole numbers reads; `rows` of words each meet so many words of A.
+  WordTileInput<std::uint32_t> whole(Index m, Index p, Index row, Index rows, const std::uint32_t* words,
+                                     Index per_row) const {
+    const Index left = row * (b_.format == Format::int4 ? 2 : 1), piece = b_.group == 0 ? word_block : b_.group / 4,
+                scales = b_.groups() * word_columns;
+    const Index at = m * left_.pieces + left / piece;
+    return {left_.words + m * left_.stride + left,
+            left_.stride,
+            words,
+            rows,
+            piece / per_row,
+            left_.scales + at,
+            left_.offsets + at,
+            left_.pieces,
+            b_.scales + p * scales + (b_.group == 0 ? 0 : left / piece * word_columns),
+            b_.group == 0 ? 0 : word_columns};
+  }
+
+  ConstView<float, 2> a_;
+  PackedWords b_;
+  View<float, 2> c_;
+  bool add_;
+  const Epilogue<float>& epilogue_;
+  Index groups_, row_blocks_;
+  bool unpacks_;
+  Index panels_per_task_;
+  LeftRows left_;
+  std::uint32_t* unpacked_ = nullptr;
+};
+
+}  // namespace detail
+
+/// C (M, N) = [C +] A·B, then the epilogue.
+inline void multiply(const Threads& threads, Arena& arena, ConstView<float, 2> a, const PackedWords& b,
+                     View<float, 2> c, bool add, const Epilogue<float>& epilogue = {}) {
+  const auto scratch = arena.scratch();
+  detail::WordProduct(threads, arena, a, b, c, add, epilogue).run(threads);
+}
+
+}  // namespace eigenformer::kernel
