@@ -62,15 +62,15 @@ TEST(FormatModel, SameBitsHoweverComputed) {
       for (Index t = 0; t < state_logits.extent(0); ++t)
         for (Index v = 0; v < 90; ++v) ASSERT_EQ(state_logits(t, v), logits(0, t, v)) << t << ", " << v;
     }
-    // The formats say roughly the same as float.
+    // Fifteen products on the way, each off by half a step of its format and a little more.
     const auto packed = model(ctx, {.ids = random_ids(Shape{2, 40}, 0, 90, 1)});
     double error = 0, size = 0;
     for (Index i = 0; i < exact.size(); ++i) {
       error += std::pow(packed.data()[i] - exact.data()[i], 2);
       size += std::pow(exact.data()[i], 2);
     }
-    const double most = format == Format::int4 ? 0.2 : format == Format::int8 ? 0.03 : 0.01;
-    EXPECT_LE(std::sqrt(error / size), most);
+    const double product = format == Format::int4 ? 0.081 : format == Format::int8 ? 0.012 : 0.0025;
+    EXPECT_LE(std::sqrt(error / size), product * std::sqrt(15.0));
     EXPECT_GT(error, 0);
   }
 }
