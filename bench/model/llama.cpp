@@ -1,23 +1,8 @@
 // A LLaMA of 63 M weights: a prompt through the whole model, logits of its last token only; then token by token.
-#include "../support/machine.hpp"
-#include "eigenformer/core/initialize.hpp"
-#include "eigenformer/model/decoders.hpp"
-#include "eigenformer/op/weight.hpp"
+#include "llama.hpp"
 
 namespace eigenformer::bench {
 namespace {
-
-Llama<>::Config llama63m() {
-  return {.vocabulary = 8192,
-          .layers = 8,
-          .block = {.width = 768,
-                    .hidden = 2048,
-                    .heads = 12,
-                    .dropout = 0,
-                    .attention = {.kv_heads = 4, .bias = false},
-                    .residual = {.norm = {.epsilon = 1e-5}}},
-          .tied = false};
-}
 
 /// FLOPs of the layers: products with their weights, and half of the scores and mixes (causal).
 double layers_flops(const Llama<>::Config& config, double tokens) {
@@ -27,31 +12,6 @@ double layers_flops(const Llama<>::Config& config, double tokens) {
   const double projections = 2 * width * width * (1 + keys / heads),
                feed_forward = 3 * width * static_cast<double>(block.hidden);
   return static_cast<double>(config.layers) * tokens * (2 * (projections + feed_forward) + 2 * tokens * width);
-}
-
-const Llama<float>& plain_llama63m() {
-  static const Llama<float> model = [] {
-    Llama<float> made(llama63m());
-    initialize(made, 1);
-    return made;
-  }();
-  return model;
-}
-const Llama<float>& packed_llama63m() {
-  static const Llama<float> model = [] {
-    Llama<float> made = plain_llama63m();
-    Context ctx;
-    pack(ctx, made);
-    return made;
-  }();
-  return model;
-}
-
-Tensor<Id, 1> random_tokens(Index count) {
-  Tensor<Id, 1> ids(Shape{count});
-  RandomSequence random(1);
-  std::generate_n(ids.data(), count, [&] { return static_cast<Id>(random.below(8192)); });
-  return ids;
 }
 
 /// What a step reads: every weight but the embedding, and the keys and values of so many tokens.

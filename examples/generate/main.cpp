@@ -54,6 +54,23 @@ void print(const std::string& text) {
   example::flush_output();
 }
 
+/// What proposes tokens, if anything is asked to; `loaded` keeps it.
+std::optional<Draft> find_draft(const Options& options, Context& ctx, std::optional<AnyPretrained<float>>& loaded) {
+  if (options.look_up) return LookUp{};
+  if (options.draft.empty()) return {};
+  loaded = load_pretrained(options.draft);
+  return std::visit(
+      [&](auto& model) -> Draft {
+        if constexpr (requires { model.start(); }) {
+          pack(ctx, model);
+          return &model;
+        } else {
+          fail("generate", options.draft, " does not continue texts: it cannot be a draft");
+        }
+      },
+      loaded->model);
+}
+
 /// The text as it comes, and its speed.
 template <class Model>
 void run(const Options& options, Model& model, const PretrainedFacts& facts, const Tokenizer& tokenizer) {
@@ -87,8 +104,12 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
     most = room;
   }
 
+  std::optional<AnyPretrained<float>> loaded;
+  const std::optional<Draft> draft = find_draft(options, ctx, loaded);
+
   TextStream stream(tokenizer);
   std::string failure;
+  Generated result;  // not of beams
   if constexpr (decodes_only)
     for (const Id id : prompt) print(stream.next(id));
   const example::Interrupt interrupt;  // ends the text, not the report
@@ -108,10 +129,16 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
                     ConstView<Index, 1>(), config);
   };
   if (options.beams == 1) {
-    GenerateConfig config{.max_tokens = most, .eos = eos, .bos = bos, .on_token = on_token};
+    GenerateConfig config{.max_tokens = most,
+                          .eos = eos,
+                          .bos = bos,
+                          .on_token = on_token,
+                          .draft = draft,
+                          .draft_tokens = options.draft_tokens};
     if (options.temperature > 0)
       config.sampling = Sampling{.temperature = options.temperature, .top_p = options.top_p, .seed = options.seed};
-    failure = with([](auto&&... arguments) { return generate(arguments...); }, config)[0].failure;
+    result = with([](auto&&... arguments) { return generate(arguments...); }, config)[0];
+    failure = result.failure;
   } else {
     const BeamConfig config{
         .max_tokens = most, .eos = eos, .bos = bos, .beams = options.beams, .penalty = LengthPenalty::power};
@@ -127,13 +154,15 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
     std::fprintf(stderr, "%td tokens of the best of %td beams, %.0f tokens/s with the prompt\n", count, options.beams,
                  static_cast<double>(count) / seconds);
   } else if (count > 0) {
-    double bytes = 0;
-    if constexpr (decodes_only) {
-      const Index table = model.embedding.weight.size();
-      bytes = static_cast<double>(parameter_count(model) - (model.head ? table : 0)) * sizeof(typename Model::T);
-    }
+    double bytes = 0;  // that a step reads; with a draft, it brings several tokens
+    if constexpr (decodes_only)
+      if (!draft) {
+        const Index table = model.embedding.weight.size();
+        bytes = static_cast<double>(parameter_count(model) - (model.head ? table : 0)) * sizeof(typename Model::T);
+      }
     report(static_cast<Index>(prompt.size()), first, count - 1, seconds - first, bytes,
            bytes > 0 ? read_bandwidth(ctx.threads, bytes) : 0);
+    if (draft) std::fprintf(stderr, "draft: %td tokens proposed, %td accepted\n", result.proposed, result.accepted);
   }
 }
 
@@ -163,6 +192,16 @@ int run(int argc, char** argv) {
   app.add_option("--beams", options.beams, "Beam search with so many beams: the text comes at the end")
       ->check(CLI::Range(Index{1}, Index{1000}))
       ->capture_default_str();
+  auto* const small = app.add_option("--draft", options.draft,
+                                     "A smaller model of the same vocabulary that proposes tokens: the same text, "
+                                     "sooner where it is often right")
+                          ->check(CLI::ExistingPath);
+  app.add_flag("--look-up", options.look_up,
+               "Propose what the text said when it last ended like this: sooner where it repeats itself")
+      ->excludes(small);
+  app.add_option("--draft-tokens", options.draft_tokens, "Propose at most so many tokens at once")
+      ->check(CLI::Range(Index{0}, Index{1000}))
+      ->capture_default_str();
   app.add_option("--threads", options.threads, "Threads; 0: all")->check(CLI::Range(0, 1024))->capture_default_str();
   app.add_option("--seed", options.seed, "Another seed draws another text")
       ->check(CLI::NonNegativeNumber)
@@ -175,6 +214,8 @@ int run(int argc, char** argv) {
     if (top_p->count() > 0 && temperature->count() == 0) options.temperature = 1;
     if (options.beams > 1 && options.temperature > 0)
       throw CLI::ValidationError("--beams", "beams are not drawn: leave out --temperature and --top-p");
+    if (options.beams > 1 && (options.look_up || !options.draft.empty()))
+      throw CLI::ValidationError("--beams", "beams have no draft: leave out --draft and --look-up");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
   }

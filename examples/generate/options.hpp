@@ -12,8 +12,9 @@ using eigenformer::Id;
 using eigenformer::Index;
 
 struct Options {
-  std::string model, tokenizer, prompt;
-  Index tokens = 256, beams = 1;
+  std::string model, tokenizer, prompt, draft;
+  Index tokens = 256, beams = 1, draft_tokens = 4;
+  bool look_up = false;
   double temperature = 0, top_p = 1;
   int threads = 0;
   std::uint64_t seed = 1;
