@@ -1,4 +1,4 @@
-// Text from a model that someone has trained: a folder in the layout of Hugging Face, or a llama2.c file.
+// Text from a model that someone has trained: a folder in the layout of Hugging Face, a GGUF file, or a llama2.c file.
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <cstdio>
@@ -26,12 +26,12 @@ namespace {
 
 using namespace eigenformer;
 
-/// The one that is asked for; or that of the model's folder; or for a llama2.c file, tokenizer.bin or the only tok….bin
-/// beside it.
+/// The one that is asked for; or that of the model's folder or GGUF file; or for a llama2.c file, tokenizer.bin or the
+/// only tok….bin beside it.
 std::unique_ptr<Tokenizer> find_tokenizer(const Options& options) {
   if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer);
   const std::filesystem::path model = options.model;
-  if (std::filesystem::is_directory(model)) try {
+  if (std::filesystem::is_directory(model) || model.extension() == ".gguf") try {
       return load_tokenizer(model);
     } catch (const Error& error) {
       fail("generate", "say which tokenizer with --tokenizer: ", error.what());
@@ -171,7 +171,8 @@ int run(int argc, char** argv) {
   CLI::App app("Continues a text with a model that someone has trained; or says what an encoder-decoder makes of it.",
                "generate");
   app.set_version_flag("--version", example::version());
-  app.add_option("MODEL", options.model, "A folder with config.json and model.safetensors, or a llama2.c file (.bin)")
+  app.add_option("MODEL", options.model,
+                 "A folder with config.json and model.safetensors, a .gguf file, or one of llama2.c (.bin)")
       ->required()
       ->check(CLI::ExistingPath);
   app.add_option("--prompt", options.prompt,
@@ -207,7 +208,7 @@ int run(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--tokenizer", options.tokenizer,
-                 "A folder, or a .json, .model or .bin file; default: the one beside the model")
+                 "A folder, or a .json, .model, .gguf or .bin file; default: the one in or beside the model")
       ->check(CLI::ExistingPath);
   try {
     app.parse(argc, argv);

@@ -121,6 +121,7 @@
 #include "eigenformer/text/llama2c_tokenizer.hpp"
 #include "eigenformer/text/load_tokenizer.hpp"
 #include "eigenformer/text/merge.hpp"
+#include "eigenformer/text/scored_tokenizer.hpp"
 #include "eigenformer/text/tokenizer.hpp"
 #include "eigenformer/text/utf8.hpp"
 #include "eigenformer/text/vocabulary.hpp"
@@ -156,6 +157,7 @@
 #include "eigenformer/pretrained/pretrained.hpp"
 #include "eigenformer/pretrained/saved_folder.hpp"
 #include "eigenformer/pretrained/t5.hpp"
+#include "eigenformer/text/gguf_tokenizer.hpp"
 #include "eigenformer/text/json_value.hpp"
 #include "eigenformer/text/tokenizer_settings.hpp"
 #endif

@@ -10,7 +10,7 @@ set(model ${block} model)
 set(train ${model} train)
 set(decode ${model} decode)
 set(pretrained ${model} io pretrained)
-set(text ${core} text)
+set(text ${core} io text)
 
 set(failures "")
 file(GLOB_RECURSE headers RELATIVE "${INCLUDE_DIR}" "${INCLUDE_DIR}/eigenformer/*.hpp")

@@ -43,6 +43,7 @@ struct BytePairFiles {
   std::vector<Id> front, back;  // put around every text
   bool composes = false;        // NFC
   bool whole_words = false;     // a word that is a piece is not looked at more closely
+  bool finds_marks = true;      // in a text; else they are letters there
 };
 
 inline void read_vocabulary(const JsonValue& vocabulary, BytePairFiles& files) {

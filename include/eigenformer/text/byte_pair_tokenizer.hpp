@@ -61,6 +61,11 @@ class BytePairTokenizer : public Tokenizer {
     take(std::move(files), vocabulary.string(), merges.string(), config);
   }
 
+  /// Of what something else has read; `name` stands for it in errors.
+  BytePairTokenizer(detail::BytePairFiles files, const std::string& name, const BytePairConfig& config) {
+    take(std::move(files), name, name, config);
+  }
+
   std::vector<Id> encode(std::string_view text) const override {
     ensure(text.size() <= 0x7fffffff, "tokenizer", "a text of ", text.size(), " bytes is too long");
     const std::size_t broken = detail::find_broken_utf8(text);
@@ -139,6 +144,7 @@ class BytePairTokenizer : public Tokenizer {
       if (!ids_.contains(piece.text)) add(added_ids_, piece.text, id, piece.text);
       validate(find(piece.text) == id, vocabulary, "the piece ", detail::shown(piece.text), " has two ids");
       if (piece.special) pieces_[id].clear();
+      if (piece.special && !files.finds_marks) return;
       if (verbatim_.contains(piece.text) || normalized_.contains(piece.text)) return;
       if (piece.normalized && files.composes) piece.text = detail::compose(piece.text);
       (piece.normalized ? normalized_ : verbatim_).add(std::move(piece), id);

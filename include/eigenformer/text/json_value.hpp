@@ -49,6 +49,10 @@ class JsonValue {
              "it must be a whole number from 0 to 2147483646");
     return value_->get<Id>();
   }
+  double number() const {
+    validate(value_->is_number(), "it must be a number");
+    return value_->get<double>();
+  }
   std::vector<JsonValue> list() const {
     validate(value_->is_array(), "it must be an array");
     std::vector<JsonValue> result;

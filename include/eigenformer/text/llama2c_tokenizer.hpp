@@ -56,8 +56,8 @@ class Llama2cTokenizer : public Tokenizer {
     validate(pieces_.size() >= first_byte + 256, "the vocabulary has ", pieces_.size(),
              " pieces, too few to begin with the 256 bytes");
     for (std::size_t byte = 0; byte < 256; ++byte)
-      validate(byte_of(pieces_[first_byte + byte].text) == static_cast<int>(byte), "piece ", first_byte + byte, " is ",
-               detail::shown(pieces_[first_byte + byte].text), ", not byte ", byte);
+      validate(detail::byte_of_piece(pieces_[first_byte + byte].text) == static_cast<int>(byte), "piece ",
+               first_byte + byte, " is ", detail::shown(pieces_[first_byte + byte].text), ", not byte ", byte);
     validate(std::in_range<Id>(pieces_.size()), "there are more pieces than ids");
     ids_.reserve(pieces_.size());
     for (std::size_t i = 0; i < pieces_.size(); ++i)
@@ -102,7 +102,7 @@ class Llama2cTokenizer : public Tokenizer {
     if (id == bos_id || id == eos_id) return;
     std::string_view text = at(id).text;
     if (after_bos && text.front() == ' ') text.remove_prefix(1);
-    const int byte = byte_of(text);
+    const int byte = detail::byte_of_piece(text);
     if (byte < 0) bytes.append(text);
     else bytes.push_back(static_cast<char>(static_cast<unsigned char>(byte)));
   }
@@ -118,21 +118,6 @@ class Llama2cTokenizer : public Tokenizer {
       -1e10f;  // where that program's search begins: what is no better is never merged
 
   const Piece& at(Id id) const { return pieces_[static_cast<std::size_t>(id)]; }
-
-  /// The byte that "<0xNN>" stands for; −1 for other pieces.
-  static int byte_of(std::string_view piece) {
-    if (piece.size() != 6 || !piece.starts_with("<0x") || piece.back() != '>') return -1;
-    int byte = 0;
-    for (const char c : piece.substr(3, 2)) {
-      const int digit = c >= '0' && c <= '9'   ? c - '0'
-                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                               : -1;
-      if (digit < 0) return -1;
-      byte = 16 * byte + digit;
-    }
-    return byte;
-  }
 
   void append_character(std::string_view character, std::vector<Id>& ids) const {
     const auto found = ids_.find(character);

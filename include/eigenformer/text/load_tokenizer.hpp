@@ -18,6 +18,7 @@
 #include "eigenformer/text/tokenizer.hpp"
 #if __has_include(<nlohmann/json.hpp>)
 #define EIGENFORMER_HAS_TOKENIZER_SETTINGS 1
+#include "eigenformer/text/gguf_tokenizer.hpp"
 #include "eigenformer/text/tokenizer_settings.hpp"
 #endif
 #if __has_include(<unicode/regex.h>) && __has_include(<nlohmann/json.hpp>)
@@ -165,20 +166,29 @@ inline std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path
 #endif
 }
 
+inline std::unique_ptr<Tokenizer> load_gguf_tokenizer_file(const std::filesystem::path& path) {
+#if defined(EIGENFORMER_HAS_TOKENIZER_SETTINGS)
+  return load_gguf_tokenizer(path);
+#else
+  fail("tokenizer", path.string(), ": nlohmann/json was not there when this program was compiled");
+#endif
+}
+
 inline std::unique_ptr<Tokenizer> load_tokenizer_file(const std::filesystem::path& file) {
   ensure(!is_missing(file), "tokenizer", file.string(), ": there is no such file");
   if (file.extension() == ".json") return load_byte_pair(file);
   if (file.extension() == ".model" || file.extension() == ".spm") return load_sentencepiece(file);
+  if (file.extension() == ".gguf") return load_gguf_tokenizer_file(file);
   if (file.extension() == ".bin") return std::make_unique<Llama2cTokenizer>(file);
-  fail("tokenizer", file.string(), ": this is neither a folder nor a .json, .model, .spm or .bin file");
+  fail("tokenizer", file.string(), ": this is neither a folder nor a .json, .model, .spm, .gguf or .bin file");
 }
 
 }  // namespace detail
 
 /// From a folder: the first that is there of tokenizer.json, vocab.json with merges.txt, tokenizer.model, spiece.model,
 /// source.spm with vocab.json (Marian's) and tokenizer.bin; if tokenizer.json is of a kind that is not understood, a
-/// .model file beside it. From a file: .json, .model (SentencePiece), source.spm or .bin (llama2.c). The files of
-/// Hugging Face beside it count: config.json and tokenizer_config.json for the class (the words of vocab.json with
+/// .model file beside it. From a file: .json, .model (SentencePiece), source.spm, .gguf or .bin (llama2.c). The files
+/// of Hugging Face beside it count: config.json and tokenizer_config.json for the class (the words of vocab.json with
 /// merges.txt) and for the marks that encode() puts, tokenizer_config.json, special_tokens_map.json and
 /// added_tokens.json for added pieces, bos and eos. As in transformers, a tokenizer.json's own post_processor goes
 /// before add_bos_token and add_eos_token.

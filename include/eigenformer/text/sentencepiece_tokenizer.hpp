@@ -26,17 +26,6 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
 
-inline constexpr std::string_view piece_space = "\xe2\x96\x81";  // U+2581
-
-/// The text of a piece.
-inline void append_spaced(std::string_view piece, std::string& bytes) {
-  for (std::size_t at = piece.find(piece_space); at != std::string_view::npos; at = piece.find(piece_space)) {
-    bytes.append(piece.substr(0, at)).push_back(' ');
-    piece.remove_prefix(at + piece_space.size());
-  }
-  bytes.append(piece);
-}
-
 /// `path` is for errors.
 inline std::shared_ptr<sentencepiece::SentencePieceProcessor> open_model(std::string_view proto,
                                                                          const std::filesystem::path& path) {
@@ -128,7 +117,8 @@ class SentencePieceTokenizer : public Tokenizer {
     } else if (processor_->IsUnknown(id)) {
       bytes.append(unknown_);
     } else if (processor_->IsByte(id)) {
-      bytes.append(1, byte_of(processor_->IdToPiece(id)));
+      const int byte = detail::byte_of_piece(processor_->IdToPiece(id));  // which the library has checked
+      bytes.append(1, static_cast<char>(static_cast<unsigned char>(byte)));
     } else {
       std::string_view piece = processor_->IdToPiece(id);
       if (state == 0 && takes_space_ && piece.starts_with(detail::piece_space)) {
@@ -141,11 +131,6 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
  private:
-  static char byte_of(std::string_view piece) {  // "<0xNN>", as the library has checked
-    const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'A' + 10; };
-    return static_cast<char>(static_cast<unsigned char>(16 * digit(piece[3]) + digit(piece[4])));
-  }
-
   template <class Check>
   void add_pieces(const SentencePieceConfig& config, const Check& validate) {
     const auto add = [&](const AddedPiece& piece) {

@@ -38,6 +38,38 @@ inline std::string shown(std::string_view text) {
   return result += text.size() > 100 ? "…\"" : "\"";
 }
 
+inline constexpr std::string_view piece_space = "\xe2\x96\x81";  // U+2581, SentencePiece's space
+
+/// The text of a piece.
+inline void append_spaced(std::string_view piece, std::string& bytes) {
+  for (std::size_t at = piece.find(piece_space); at != std::string_view::npos; at = piece.find(piece_space)) {
+    bytes.append(piece.substr(0, at)).push_back(' ');
+    piece.remove_prefix(at + piece_space.size());
+  }
+  bytes.append(piece);
+}
+
+/// "<0xNN>"
+inline std::string piece_of_byte(int byte) {
+  constexpr char digits[] = "0123456789ABCDEF";
+  return {'<', '0', 'x', digits[byte / 16], digits[byte % 16], '>'};
+}
+
+/// The byte that "<0xNN>" stands for; −1 for other pieces.
+inline int byte_of_piece(std::string_view piece) {
+  if (piece.size() != 6 || !piece.starts_with("<0x") || piece.back() != '>') return -1;
+  int byte = 0;
+  for (const char c : piece.substr(3, 2)) {
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                             : -1;
+    if (digit < 0) return -1;
+    byte = 16 * byte + digit;
+  }
+  return byte;
+}
+
 /// All bytes of a file.
 inline std::string read_whole_file(const std::filesystem::path& path) {
   std::ifstream file = open_file("tokenizer", path);
