@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <new>
 #include <stdexcept>
@@ -63,19 +65,21 @@ class MemoryLimit {
   std::uint64_t outer_;
 };
 
-/// Large blocks ask for huge pages, where the system has them: weights are read front to back, over and over. Error if
-/// there is no memory.
+/// Large blocks are read front to back, over and over: a hint, which the system may refuse.
+inline void ask_for_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  constexpr std::size_t huge = std::size_t{2} << 20;
+  if (bytes < 2 * huge) return;
+  const std::size_t skipped = (huge - reinterpret_cast<std::uintptr_t>(memory) % huge) % huge;
+  ::madvise(static_cast<std::byte*>(memory) + skipped, (bytes - skipped) / huge * huge, MADV_HUGEPAGE);
+#endif
+}
+/// Error if there is no memory.
 inline void* aligned_allocate(std::size_t bytes) {
   MemoryLimit::take(bytes);
   void* const memory = detail::with_memory("memory", static_cast<Index>(bytes), "bytes",
                                            [&] { return ::operator new (bytes, std::align_val_t{alignment}); });
-#ifdef MADV_HUGEPAGE
-  constexpr std::size_t huge = std::size_t{2} << 20;
-  if (bytes < 2 * huge) return memory;
-  const std::size_t skipped = (huge - reinterpret_cast<std::uintptr_t>(memory) % huge) % huge;
-  ::madvise(static_cast<std::byte*>(memory) + skipped, (bytes - skipped) / huge * huge,
-            MADV_HUGEPAGE);  // a hint: it may be refused
-#endif
+  ask_for_huge_pages(memory, bytes);
   return memory;
 }
 /// Gives the pages within back to the system; what they held is lost. Freed memory alone may stay with the allocator.
@@ -88,6 +92,32 @@ inline void give_back_pages([[maybe_unused]] void* memory, [[maybe_unused]] std:
 #endif
 }
 inline void aligned_deallocate(void* memory) { ::operator delete (memory, std::align_val_t{alignment}); }
+
+namespace detail {
+
+/// From so many bytes on, a tensor's memory comes from the system as zeros: pages that nobody writes to take none.
+inline constexpr std::size_t large_tensor = std::size_t{1} << 20;
+
+/// Zeros on a cache line.
+inline void* allocate_zeros(std::size_t bytes) {
+  MemoryLimit::take(bytes);
+  constexpr std::size_t room = alignment + sizeof(void*);
+  void* const memory = bytes < bytes + room ? std::calloc(bytes + room, 1) : nullptr;
+  if (!memory) fail("memory", "there is no memory for ", bytes, " bytes");
+  const auto first = reinterpret_cast<std::uintptr_t>(memory) + sizeof(void*);
+  std::byte* const zeros =
+      static_cast<std::byte*>(memory) + sizeof(void*) + (alignment - first % alignment) % alignment;
+  std::memcpy(zeros - sizeof(void*), &memory, sizeof(void*));
+  ask_for_huge_pages(zeros, bytes);
+  return zeros;
+}
+inline void deallocate_zeros(void* zeros) {
+  void* memory = nullptr;
+  std::memcpy(&memory, static_cast<std::byte*>(zeros) - sizeof(void*), sizeof(void*));
+  std::free(memory);
+}
+
+}  // namespace detail
 
 /// Throws unless the system could give memory for `count` items of so many bytes each: to be asked before many are made
 /// one by one.
@@ -125,10 +155,13 @@ class Tensor {
       data_ = &nothing_;
       return;
     }
-    const auto count = static_cast<std::size_t>(shape.size());
-    data_ =
-        static_cast<T*>(aligned_allocate((std::max)(count, std::size_t{1}) * sizeof(T)));  // empty is not "not given"
-    std::fill_n(data_, count, T{});
+    const std::size_t bytes = bytes_of(shape);
+    if (is_large()) {
+      data_ = static_cast<T*>(detail::allocate_zeros(bytes));
+      return;
+    }
+    data_ = static_cast<T*>(aligned_allocate((std::max)(bytes, sizeof(T))));  // empty is not "not given"
+    std::fill_n(data_, shape.size(), T{});
   }
 
   /// A copy; absent if the view is.
@@ -149,7 +182,9 @@ class Tensor {
     return *this;
   }
   ~Tensor() {
-    if (data_ && !std::is_same_v<T, NoValue>) aligned_deallocate(data_);
+    if (!data_ || std::is_same_v<T, NoValue>) return;
+    if (is_large()) detail::deallocate_zeros(data_);
+    else aligned_deallocate(data_);
   }
 
   /// Whether there is one, be it empty.
@@ -181,6 +216,9 @@ class Tensor {
   MatrixMap<const T> matrix() const { return view().matrix(); }
 
  private:
+  static std::size_t bytes_of(const Shape<Rank>& shape) { return static_cast<std::size_t>(shape.size()) * sizeof(T); }
+  bool is_large() const { return bytes_of(shape_) >= detail::large_tensor; }
+
   static inline T nothing_{};  // the address of what has no value
 
   T* data_ = nullptr;

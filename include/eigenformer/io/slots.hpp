@@ -134,18 +134,21 @@ bool same_values(File& file, const std::string& name, const std::string& other, 
 }
 
 /// Reads every slot from where it was found: straight into place, or a chunk at a time if it is transposed. A fused
-/// tensor is read once.
-template <class T, class File>
-void read_slots(File& file, const std::vector<Slot<T>>& all_slots, const std::vector<Source>& sources) {
+/// tensor is read once. done(slot) when one is complete.
+template <class T, class File, class Done>
+void read_slots(File& file, const std::vector<Slot<T>>& all_slots, const std::vector<Source>& sources, Done&& done) {
   std::map<std::string, std::vector<std::size_t>> transposed;
   for (std::size_t i = 0; i < all_slots.size(); ++i) {
     const auto& [names, storage] = sources[i];
-    if (storage.transposed) transposed[names[0]].push_back(i);
-    else
-      file.read_part(names[0], storage.part * all_slots[i].size(),
-                     View<T, 1>(all_slots[i].data, Shape{all_slots[i].size()}));
+    if (storage.transposed) {
+      transposed[names[0]].push_back(i);
+      continue;
+    }
+    file.read_part(names[0], storage.part * all_slots[i].size(),
+                   View<T, 1>(all_slots[i].data, Shape{all_slots[i].size()}));
+    done(all_slots[i]);
   }
-  for (const auto& [name, which] : transposed)
+  for (const auto& [name, which] : transposed) {
     file.template read_rows<T>(
         name, all_slots[which[0]].width(), [&, &readers = which](Index first, ConstView<T, 2> rows) {
           for (const std::size_t i : readers) {
@@ -155,6 +158,12 @@ void read_slots(File& file, const std::vector<Slot<T>>& all_slots, const std::ve
               for (Index n = 0; n < rows.extent(0); ++n) to(o, first + n) = rows(n, begin + o);
           }
         });
+    for (const std::size_t i : which) done(all_slots[i]);
+  }
+}
+template <class T, class File>
+void read_slots(File& file, const std::vector<Slot<T>>& all_slots, const std::vector<Source>& sources) {
+  read_slots(file, all_slots, sources, [](const Slot<T>&) {});
 }
 
 }  // namespace eigenformer::detail

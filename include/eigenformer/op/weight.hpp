@@ -62,10 +62,13 @@ class Weight {
     return values + (packed_ ? static_cast<std::int64_t>(packed_bytes(layout_)) : 0);
   }
 
-  /// How a copy in this format would lie; the values decide what is left open. Error if it cannot hold them.
+  /// How a copy in this format would lie, whatever the values.
   kernel::PackedWords layout(Format format, Index group) const {
-    kernel::PackedWords words{.format = format, .depth = extent(1), .width = extent(0), .group = group};
-    if (format == Format::scalar) return words;
+    return {.format = format, .depth = extent(1), .width = extent(0), .group = group};
+  }
+  /// Fits the layout to the values. Error if its format cannot hold them.
+  void fit([[maybe_unused]] kernel::PackedWords& words) const {
+    if (words.format == Format::scalar) return;
     if constexpr (!std::is_same_v<T, float>) {
       fail("weight", "only weights of float have other formats");
     } else {
@@ -73,14 +76,13 @@ class Weight {
       for (Index n = 0; n < extent(0); ++n) {
         const float of_row = kernel::detail::largest_magnitude(tensor_.data() + n * extent(1), extent(1));
         ensure(std::isfinite(of_row), "weight", "row ", n, " of ", shape_,
-               " has elements that are no numbers: there is no ", format_name(format), " of it");
+               " has elements that are no numbers: there is no ", format_name(words.format), " of it");
         largest = (std::max)(largest, of_row);
       }
-      ensure(format != Format::f16 || largest < 65520, "weight", shape_, " has an element of magnitude ", largest,
+      ensure(words.format != Format::f16 || largest < 65520, "weight", shape_, " has an element of magnitude ", largest,
              ", more than f16 can hold");
-      if (words.is_whole()) words.unit = kernel::scale_unit(largest, format);
+      if (words.is_whole()) words.unit = kernel::scale_unit(largest, words.format);
     }
-    return words;
   }
   /// Of a packed copy that lies so.
   std::size_t packed_bytes(const kernel::PackedWords& words) const {
@@ -180,53 +182,68 @@ struct PackConfig {
   std::function<std::span<const float>(const std::string& path)> importance{};
 };
 
+namespace detail {
+
+/// The packing of one weight of a model.
+struct PackStep {
+  const void* values;          // where they lie
+  std::function<void()> fit;   // looks at the values: an Error changes nothing
+  std::function<void()> pack;  // and keeps the values or not
+};
+
+/// A step for every matrix, in one block of memory; pages that nobody has written to take no memory yet.
+template <class Model>
+std::vector<PackStep> pack_steps(const Threads& threads, Model& model, const PackConfig& config) {
+  ensure(config.group == 0 || config.group == 32 || config.group == 64 || config.group == 128, "pack",
+         "group is invalid: must be 0, 32, 64 or 128, not ", config.group);
+  std::vector<PackStep> steps;
+  const auto memory = std::make_shared<std::shared_ptr<std::byte>>();
+  std::size_t bytes = 0;
+  walk(
+      [&](const std::string& path, const Leaf&, auto& weight) {
+        if constexpr (requires { weight.packed_bytes({}); }) {
+          if (!weight.keeps_values()) return;
+          const Format format = (config.format_of ? config.format_of(path) : std::nullopt).value_or(config.format);
+          const Index group = format == Format::int4 && config.group == 0 ? 32 : config.group;
+          const auto layout = std::make_shared<kernel::PackedWords>(
+              weight.layout(format, format == Format::int8 || format == Format::int4 ? group : 0));
+          const auto importance = config.importance ? config.importance(path) : std::span<const float>();
+          ensure(importance.empty() || static_cast<Index>(importance.size()) == weight.extent(1), "pack", path,
+                 ": importance of ", importance.size(), " inputs, but there are ", weight.extent(1));
+          const auto fit = [=, &weight] {
+            try {
+              weight.fit(*layout);
+            } catch (const Error& error) {
+              fail("pack", path, ": ", error.what());
+            }
+          };
+          const auto pack = [=, &weight, keep = config.keep_values, at = bytes] {
+            weight.pack(threads, *layout, std::shared_ptr<std::byte>(*memory, memory->get() + at),
+                        importance.empty() ? nullptr : importance.data());
+            if (!keep) weight.give_up_values();
+          };
+          steps.push_back({std::as_const(weight).data(), fit, pack});
+          bytes += (weight.packed_bytes(*layout) + alignment - 1) / alignment * alignment;
+        }
+      },
+      model);
+  if (bytes > 0)
+    *memory = std::shared_ptr<std::byte>(static_cast<std::byte*>(aligned_allocate(bytes)),
+                                         [](std::byte* data) { aligned_deallocate(data); });
+  return steps;
+}
+
+}  // namespace detail
+
 /// Packs every matrix of the model for inference, one after the other in one block of memory: a step reads them as one
 /// stream. In float it pays for many rows at a time; few read the values as fast. Changing a weight, by training or
 /// loading, undoes it for that weight. Error, before anything is changed, if a weight does not fit its format.
 template <class Model>
 void pack(Context& ctx, Model& model, const PackConfig& config = {}) {
-  ensure(config.group == 0 || config.group == 32 || config.group == 64 || config.group == 128, "pack",
-         "group is invalid: must be 0, 32, 64 or 128, not ", config.group);
-  const auto each = [&](auto&& f) {
-    walk(
-        [&](const std::string& path, const Leaf&, auto& tensor) {
-          if constexpr (requires { tensor.packed_bytes({}); })
-            if (tensor.keeps_values()) f(path, tensor);
-        },
-        model);
-  };
-  std::vector<kernel::PackedWords> layouts;
-  std::vector<std::size_t> places;
-  std::size_t bytes = 0;
-  each([&](const std::string& path, const auto& weight) {
-    const Format format = (config.format_of ? config.format_of(path) : std::nullopt).value_or(config.format);
-    try {
-      layouts.push_back(weight.layout(format, format == Format::int8                       ? config.group
-                                              : format != Format::int4 || config.group > 0 ? config.group
-                                                                                           : 32));
-    } catch (const Error& error) {
-      fail("pack", path, ": ", error.what());
-    }
-    if (config.importance)
-      ensure(config.importance(path).empty() || static_cast<Index>(config.importance(path).size()) == weight.extent(1),
-             "pack", path, ": importance of ", config.importance(path).size(), " inputs, but there are ",
-             weight.extent(1));
-    places.push_back(bytes);
-    bytes += (weight.packed_bytes(layouts.back()) + alignment - 1) / alignment * alignment;
-  });
-  if (bytes == 0) return;
-  if (!config.keep_values) require_initialized(model, "pack");
-  // Pages that nobody has written to take no memory yet.
-  const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(aligned_allocate(bytes)),
-                                          [](std::byte* data) { aligned_deallocate(data); });
-  std::size_t i = 0;
-  each([&](const std::string& path, auto& weight) {
-    const auto importance = config.importance ? config.importance(path) : std::span<const float>();
-    weight.pack(ctx.threads, layouts[i], std::shared_ptr<std::byte>(memory, memory.get() + places[i]),
-                importance.empty() ? nullptr : importance.data());
-    ++i;
-    if (!config.keep_values) weight.give_up_values();
-  });
+  const auto steps = detail::pack_steps(ctx.threads, model, config);
+  if (!steps.empty() && !config.keep_values) require_initialized(model, "pack");
+  for (const auto& step : steps) step.fit();
+  for (const auto& step : steps) step.pack();
 }
 
 }  // namespace eigenformer

@@ -30,7 +30,7 @@ Pretrained<typename Family::template Model<T>> load_gguf_as(Gguf& file, GgufKeys
       match(slots_of(shape), Family::naming, keys.tensors(), file.name(), options.allow_extra, Gguf::readable<float>);
   Pretrained<typename Family::template Model<T>> loaded{typename Family::template Model<T>(described.config),
                                                         std::move(described.facts)};
-  read_slots(file, slots_of(loaded.model), sources);
+  read_model(file, loaded.model, sources, options);
   return loaded;
 }
 

@@ -70,7 +70,7 @@ Pretrained<typename Family::template Model<T>> load_as(CheckpointFiles& files, C
   for (const auto& [key, note] : notes) facts.warnings.push_back(note);
   Pretrained<typename Family::template Model<T>> loaded{typename Family::template Model<T>(described.config),
                                                         std::move(facts)};
-  read_slots(files, slots_of(loaded.model), sources);
+  read_model(files, loaded.model, sources, options);
   return loaded;
 }
 

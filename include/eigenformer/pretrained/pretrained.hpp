@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -11,10 +12,14 @@
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "eigenformer/core/config.hpp"
+#include "eigenformer/core/format.hpp"
+#include "eigenformer/core/threads.hpp"
 #include "eigenformer/io/config.hpp"
+#include "eigenformer/op/weight.hpp"
 #include "eigenformer/pretrained/checkpoint_files.hpp"
 #include "eigenformer/pretrained/name_table.hpp"
 
@@ -41,9 +46,32 @@ struct PretrainedOptions {
   std::vector<std::string> ignored_keys{};  ///< keys of config.json, and of the objects in it, of which you know that
                                             ///< they do not change the mathematics, whatever their values
   bool allow_extra = false;                 ///< ignore tensors that the model does not have
+  /// Each matrix is packed in this format as it is read, and its values are dropped: memory is that of the packed model
+  /// and of the largest matrix at most. See pack().
+  Format format = Format::scalar;
+  Index group = 0;                                                            ///< as PackConfig's,
+  std::function<std::optional<Format>(const std::string& path)> format_of{};  ///< likewise
+  Threads threads{};                                                          ///< that pack
 };
 
 namespace detail {
+
+/// Reads all weights of a model from where they were found, and packs them if that is asked for.
+template <class File, class Model>
+void read_model(File& file, Model& model, const std::vector<Source>& sources, const PretrainedOptions& options) {
+  std::map<const void*, PackStep> steps;
+  if (options.format != Format::scalar || options.format_of)
+    for (auto& step : pack_steps(
+             options.threads, model,
+             {.format = options.format, .group = options.group, .keep_values = false, .format_of = options.format_of}))
+      steps.emplace(step.values, std::move(step));
+  read_slots(file, slots_of(model), sources, [&](const auto& slot) {
+    const auto found = steps.find(slot.data);
+    if (found == steps.end()) return;
+    found->second.fit();
+    found->second.pack();
+  });
+}
 
 /// The config of a model as read from config.json.
 template <class Config>
