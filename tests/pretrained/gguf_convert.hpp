@@ -90,6 +90,43 @@ inline const Replacements gguf_t5_names{{"shared.", "token_embd."},
                                         {"ffn_wi", "ffn_up"},
                                         {"ffn_wo", "ffn_down"}};
 
+inline const Replacements gguf_gemma2_names = [] {
+  Replacements names{{"pre_feedforward_layernorm", "ffn_norm"},
+                     {"post_attention_layernorm", "post_attention_norm"},
+                     {"post_feedforward_layernorm", "post_ffw_norm"}};
+  names.insert(names.end(), gguf_llama_names.begin(), gguf_llama_names.end());
+  return names;
+}();
+inline const Replacements gguf_phi2_names = [] {
+  Replacements names{{"model.final_layernorm.", "output_norm."},
+                     {"self_attn.dense", "attn_output"},
+                     {"mlp.fc1", "ffn_up"},
+                     {"mlp.fc2", "ffn_down"}};
+  names.insert(names.end(), gguf_llama_names.begin(), gguf_llama_names.end());
+  return names;
+}();
+inline const Replacements gguf_bloom_names{{"transformer.word_embeddings.", "token_embd."},
+                                           {"transformer.word_embeddings_layernorm.", "token_embd_norm."},
+                                           {"transformer.ln_f.", "output_norm."},
+                                           {"transformer.h.", "blk."},
+                                           {"input_layernorm", "attn_norm"},
+                                           {"post_attention_layernorm", "ffn_norm"},
+                                           {"self_attention.query_key_value", "attn_qkv"},
+                                           {"self_attention.dense", "attn_output"},
+                                           {"mlp.dense_h_to_4h", "ffn_up"},
+                                           {"mlp.dense_4h_to_h", "ffn_down"}};
+
+/// Rows of q, k and v of head after head: all of q, then all of k, then all of v.
+inline void by_kind(StoredValues& tensor, std::size_t heads) {
+  const std::size_t rows = static_cast<std::size_t>(tensor.shape[0]), width = tensor.values.size() / rows,
+                    head = rows / heads / 3;
+  const std::vector<float> old = tensor.values;
+  for (std::size_t h = 0; h < heads; ++h)
+    for (std::size_t kind = 0; kind < 3; ++kind)
+      for (std::size_t i = 0; i < head * width; ++i)
+        tensor.values[(kind * heads + h) * head * width + i] = old[(h * 3 + kind) * head * width + i];
+}
+
 /// Rows of q or k of every head: from halves to pairs.
 inline void pair_up(StoredValues& tensor, std::size_t heads) {
   const std::size_t rows = static_cast<std::size_t>(tensor.shape[0]), width = tensor.values.size() / rows,
@@ -114,7 +151,11 @@ inline void transpose(StoredValues& tensor) {
 inline GgufBytes to_gguf(const Checkpoint& checkpoint) {
   const nlohmann::json& config = checkpoint.config;
   const std::string type = config.at("model_type");
-  const std::string name = type == "mistral" ? "llama" : type == "roberta" ? "bert" : type == "mt5" ? "t5" : type;
+  const std::string name = type == "mistral"   ? "llama"
+                           : type == "roberta" ? "bert"
+                           : type == "mt5"     ? "t5"
+                           : type == "phi"     ? "phi2"
+                                               : type;
   GgufBytes file;
   file.key("general.architecture", name).key("general.name", "small").key("general.file_type", 0u);
   const auto number = [&](const std::string& key, const char* theirs) {
@@ -126,7 +167,7 @@ inline GgufBytes to_gguf(const Checkpoint& checkpoint) {
   };
   number("vocab_size", "vocab_size");
   const Replacements* names = &gguf_llama_names;
-  const auto heads = config.value("num_attention_heads", std::size_t{0}),
+  const auto heads = config.value("num_attention_heads", config.value("n_head", std::size_t{0})),
              kv_heads = config.value("num_key_value_heads", heads);
   std::vector<float> divisors;
   if (name == "gpt2") {
@@ -136,6 +177,14 @@ inline GgufBytes to_gguf(const Checkpoint& checkpoint) {
     file.key("gpt2.feed_forward_length", 4 * config.at("n_embd").get<std::uint32_t>());
     number("block_count", "n_layer");
     number("attention.head_count", "n_head");
+    real("attention.layer_norm_epsilon", "layer_norm_epsilon");
+  } else if (name == "bloom") {
+    names = &gguf_bloom_names;
+    file.key("bloom.context_length", 64u);
+    number("embedding_length", "hidden_size");
+    number("block_count", "n_layer");
+    number("attention.head_count", "n_head");
+    number("attention.head_count_kv", "n_head");
     real("attention.layer_norm_epsilon", "layer_norm_epsilon");
   } else if (name == "t5") {
     names = &gguf_t5_names;
@@ -165,7 +214,21 @@ inline GgufBytes to_gguf(const Checkpoint& checkpoint) {
       file.key("bert.attention.causal", false).key("bert.pooling_type", 1u);
     } else {
       number("context_length", "max_position_embeddings");
-      real("attention.layer_norm_rms_epsilon", "rms_norm_eps");
+      if (name == "phi2") {
+        names = &gguf_phi2_names;
+        real("attention.layer_norm_epsilon", "layer_norm_eps");
+        file.key("phi2.rope.dimension_count",
+                 static_cast<std::uint32_t>(config.at("partial_rotary_factor").get<double>() *
+                                            config.at("hidden_size").get<double>() / static_cast<double>(heads)));
+      } else {
+        real("attention.layer_norm_rms_epsilon", "rms_norm_eps");
+      }
+      if (name == "gemma2") {
+        names = &gguf_gemma2_names;
+        number("attention.sliding_window", "sliding_window");
+        real("attn_logit_softcapping", "attn_logit_softcapping");
+        real("final_logit_softcapping", "final_logit_softcapping");
+      }
       number("attention.key_length", "head_dim");
       number("attention.value_length", "head_dim");
       if (name == "llama") number("rope.dimension_count", "head_dim");
@@ -211,6 +274,13 @@ inline GgufBytes to_gguf(const Checkpoint& checkpoint) {
       ours = replaced(ours, {{"layer.1.layer_norm", ours.starts_with("enc.") ? "ffn_norm" : "cross_attn_norm"}});
     if (name == "llama" && ours.find("attn_q.") != std::string::npos) pair_up(tensor, heads);
     if (name == "llama" && ours.find("attn_k.") != std::string::npos) pair_up(tensor, kv_heads);
+    if (name == "gemma2" && ours.ends_with("norm.weight"))
+      for (float& value : tensor.values) value += 1;
+    if (name == "gemma2" && ours.find("attn_q.") != std::string::npos)  // the format has one scale of scores alone
+      for (float& value : tensor.values)
+        value *= static_cast<float>(
+            std::sqrt(config.at("head_dim").get<double>() / config.at("query_pre_attn_scalar").get<double>()));
+    if (name == "bloom" && ours.find("attn_qkv.") != std::string::npos) by_kind(tensor, heads);
     if (name == "gpt2" && theirs.find(".c_") != std::string::npos) transpose(tensor);
     if (type == "roberta" && ours == "position_embd.weight") {  // the first two rows are no positions
       tensor.values.erase(tensor.values.begin(), tensor.values.begin() + 2 * tensor.shape[1]);

@@ -110,7 +110,7 @@ TEST(GgufModels, AreFoundByTheirArchitecture) {
   Gguf other = open_gguf(GgufBytes().key("general.architecture", "mamba"));
   expect_contains(error_of([&] { load_pretrained(other); }),
                   R"([pretrained] file: key "general.architecture" is "mamba", but only gpt2, llama, qwen2, qwen3, )"
-                  "bert, t5 are supported");
+                  "gemma2, phi2, bloom, bert, t5 are supported");
   Gguf none = open_gguf(GgufBytes().key("general.name", "x"));
   expect_contains(error_of([&] { load_pretrained(none); }), R"(key "general.architecture" is missing)");
 }
@@ -227,7 +227,7 @@ TEST(TinyGguf, GivesTheReference) {
   const std::filesystem::path all = shared_data() / "hf-tiny";
   if (!std::filesystem::exists(all)) GTEST_SKIP() << "the files are not here";
   for (const char* const name : {"llama", "llama_linear", "llama_llama3", "llama_yarn", "qwen2", "qwen3", "gpt2",
-                                 "bert", "roberta", "t5", "t5v11"}) {
+                                 "gemma2", "phi", "bloom", "bert", "roberta", "t5", "t5v11"}) {
     SCOPED_TRACE(name);
     TinyReference reference(all / name);
     Gguf file = open_gguf(to_gguf(read_checkpoint(all / name)));

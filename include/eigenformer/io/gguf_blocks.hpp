@@ -75,26 +75,30 @@ inline void decode_q5_1(Bytes p, float* y) {
   each_nibble(p + 8, 16, [&](int i, int code) { y[i] = times(scale, code | fifth_bit(high, i)) + least; });
 }
 
-// The K types have 256 elements. Planes of bits lie 128 elements at a time: byte i of a half's 32 holds 2 bits of the
-// elements i, i + 32, i + 64 and i + 96.
+// The K types have 256 elements. Planes of 2 bits lie 128 elements at a time: byte i of 32 holds those of the elements
+// i, i + 32, i + 64 and i + 96.
 
-/// The two bits of element i.
-inline int two_bits(Bytes plane, int i) { return plane[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3; }
+/// Where the codes of 16 elements begin in such a plane, and how far they are shifted.
+inline Bytes codes_of(Bytes plane, int group) { return plane + group / 8 * 32 + group % 2 * 16; }
+inline int shift_of(int group) { return group % 8 / 2 * 2; }
 
 inline void decode_q2_k(Bytes p, float* y) {  // 16 bytes of scale and least value, 64 of codes, two halves
   const float scale = half_at(p + 80), least = half_at(p + 82);
-  for (int i = 0; i < 256; ++i) {
-    const int both = p[i / 16];
-    y[i] = times(times(scale, both & 15), two_bits(p + 16, i)) - times(least, both >> 4);
+  for (int group = 0; group < 16; ++group, y += 16) {
+    const Bytes codes = codes_of(p + 16, group);
+    const float by = times(scale, p[group] & 15), less = times(least, p[group] >> 4);
+    for (int i = 0; i < 16; ++i) y[i] = times(by, codes[i] >> shift_of(group) & 3) - less;
   }
 }
 inline void decode_q3_k(Bytes p, float* y) {  // 32 bytes of third bits, 64 of codes, 12 of 6-bit scales, a half
   const Bytes scales = p + 96;
   const float scale = half_at(p + 108);
-  for (int i = 0; i < 256; ++i) {
-    const int group = i / 16, low = scales[group % 8] >> group / 8 * 4 & 15,
-              high = scales[8 + group % 4] >> group / 4 * 2 & 3, third = p[i % 32] >> i / 32 & 1;
-    y[i] = times(times(scale, (low | high << 4) - 32), two_bits(p + 32, i) - (third ? 0 : 4));
+  for (int group = 0; group < 16; ++group, y += 16) {
+    const Bytes codes = codes_of(p + 32, group), thirds = p + group % 2 * 16;
+    const int low = scales[group % 8] >> group / 8 * 4 & 15, high = scales[8 + group % 4] >> group / 4 * 2 & 3;
+    const float by = times(scale, (low | high << 4) - 32);
+    for (int i = 0; i < 16; ++i)
+      y[i] = times(by, ((codes[i] >> shift_of(group) & 3) | (thirds[i] >> group / 2 & 1) << 2) - 4);
   }
 }
 
@@ -130,10 +134,12 @@ inline void decode_q5_k(Bytes p, float* y) {
 }
 inline void decode_q6_k(Bytes p, float* y) {  // 128 bytes of low bits, 64 of high ones, 16 of scales, a half
   const float scale = half_at(p + 208);
-  for (int i = 0; i < 256; ++i) {
-    const int low = p[i / 128 * 64 + i % 64] >> i % 128 / 64 * 4 & 15, high = two_bits(p + 128, i),
-              factor = signed_byte(p[192 + i / 16]);
-    y[i] = times(times(scale, factor), (low | high << 4) - 32);
+  for (int group = 0; group < 16; ++group, y += 16) {
+    const Bytes low = p + group / 8 * 64 + group % 4 * 16, high = codes_of(p + 128, group);
+    const int low_shift = group % 8 / 4 * 4;
+    const float by = times(scale, signed_byte(p[192 + group]));
+    for (int i = 0; i < 16; ++i)
+      y[i] = times(by, ((low[i] >> low_shift & 15) | (high[i] >> shift_of(group) & 3) << 4) - 32);
   }
 }
 

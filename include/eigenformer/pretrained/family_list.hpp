@@ -15,6 +15,8 @@ namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 template <class... Each>
 struct FamilyList {};
+template <class... First, class... Second>
+FamilyList<First..., Second...> joined(FamilyList<First...>, FamilyList<Second...>);
 
 /// f(std::type_identity<Family>()) for each.
 template <class F, class... Each>

@@ -30,7 +30,11 @@ Pretrained<typename Family::template Model<T>> load_gguf_as(Gguf& file, GgufKeys
       match(slots_of(shape), Family::naming, keys.tensors(), file.name(), options.allow_extra, Gguf::readable<float>);
   Pretrained<typename Family::template Model<T>> loaded{typename Family::template Model<T>(described.config),
                                                         std::move(described.facts)};
+  const auto slots = slots_of(loaded.model);
   read_model(file, loaded.model, sources, options);
+  if constexpr (requires { Family::adds_one; })
+    for (const auto& slot : slots)
+      if (slot.shape.size() == 1) std::for_each_n(slot.data, slot.size(), [](T& value) { value -= 1; });
   return loaded;
 }
 
@@ -50,9 +54,10 @@ bool load_gguf_of(List list, Gguf& file, GgufKeys& keys, const PretrainedOptions
 
 }  // namespace detail
 
-/// Loads a GGUF file as this type of model: Llama<float> for LLaMA, Mistral and Qwen 2, Qwen3, Gpt2, Bert (RoBERTa
-/// too), T5 and T5v11. Weights of F32, F16, BF16 and the block types that gguf_types decodes become numbers of T. As
-/// load_hugging_face() does, it throws if there is a key that is not understood, or a tensor too many or too few.
+/// Loads a GGUF file as this type of model: Llama<float> for LLaMA, Mistral and Qwen 2, Qwen3, Gpt2, Gemma2, Phi2,
+/// Bloom, Bert (RoBERTa too), T5 and T5v11. Weights of F32, F16, BF16 and the block types that gguf_types decodes
+/// become numbers of T. As load_hugging_face() does, it throws if there is a key that is not understood, or a tensor
+/// too many or too few.
 template <class Model>
 Pretrained<Model> load_gguf(Gguf& file, const PretrainedOptions& options = {}) {
   detail::GgufKeys keys(file, options.ignored_keys);

@@ -88,6 +88,13 @@ class GgufKeys {
   double positive(std::string_view name, std::optional<double> otherwise = {}) {
     return file_.positive(key(name), otherwise);
   }
+  /// Of keys and values: the same.
+  Index head_width(Index width, Index heads) {
+    const Index keys = size("attention.key_length", (std::max)(width / heads, Index{1})),
+                values = size("attention.value_length", keys);
+    if (values != keys) refuse("attention.value_length", "is ", values, ", but keys have a width of ", keys);
+    return keys;
+  }
   double real(std::string_view name, double otherwise) { return file_.real(key(name), otherwise); }
   std::string text(std::string_view name, const std::string& otherwise) { return file_.text(key(name), otherwise); }
   void only(std::string_view name, std::initializer_list<nlohmann::json> values) { file_.only(key(name), values); }
@@ -129,10 +136,11 @@ class GgufKeys {
 };
 
 /// Scalings of rotary frequencies, said by keys, or by a tensor of divisors: LLaMA 3's.
-inline RotaryConfig read_gguf_rope(GgufKeys& keys, Index head_width, Index max_positions) {
-  RotaryConfig config{.base = keys.positive("rope.freq_base", 10000)};
-  if (const Index rotated = keys.integer("rope.dimension_count", 1, head_width); rotated != head_width)
-    keys.refuse("rope.dimension_count", "is ", rotated, ", but heads have a width of ", head_width);
+inline RotaryConfig read_gguf_rope(GgufKeys& keys, Index head_width, Index max_positions, bool partial = false) {
+  RotaryConfig config{.rotated = keys.integer("rope.dimension_count", 1, head_width),
+                      .base = keys.positive("rope.freq_base", 10000)};
+  if (config.rotated != head_width && !partial)
+    keys.refuse("rope.dimension_count", "is ", config.rotated, ", but heads have a width of ", head_width);
   const std::string type = keys.text("rope.scaling.type", "linear");
   // 0 is as good as none.
   const auto factor_of = [&](const char* name) { return keys.real(name, 0) == 0 ? 1 : keys.positive(name); };
@@ -159,9 +167,9 @@ inline RotaryConfig read_gguf_rope(GgufKeys& keys, Index head_width, Index max_p
   if (!std::holds_alternative<std::monostate>(config.scaling))
     keys.refuse("rope.scaling.type", "is there beside rope_freqs.weight");
   const StoredTensor& stored = *keys.tensors().find("rope_freqs.weight");
-  if (stored.shape != std::vector{head_width / 2} || !Gguf::readable<float>(stored.dtype))
+  if (stored.shape != std::vector{config.rotated / 2} || !Gguf::readable<float>(stored.dtype))
     fail("pretrained", keys.name(), ": rope_freqs.weight is ", shape_text(stored.shape), " of ", stored.dtype, ", not ",
-         head_width / 2, " numbers");
+         config.rotated / 2, " numbers");
   std::vector<double> factors = keys.values("rope_freqs.weight");
   if (std::any_of(factors.begin(), factors.end(), [](double by) { return by != 1; }))
     config.scaling = FactorScaling{std::move(factors)};
@@ -210,10 +218,7 @@ struct GgufLlamaFamily {
 
   static Described<Config> read(GgufKeys& keys) {
     const Index max_positions = keys.integer("context_length", 1), heads = keys.size("attention.head_count"),
-                width = keys.size("embedding_length"),
-                head_width = keys.size("attention.key_length", (std::max)(width / heads, Index{1}));
-    if (const Index values = keys.size("attention.value_length", head_width); values != head_width)
-      keys.refuse("attention.value_length", "is ", values, ", but keys have a width of ", head_width);
+                width = keys.size("embedding_length"), head_width = keys.head_width(width, heads);
     const TensorList& tensors = keys.tensors();
     Config config{.vocabulary = keys.vocabulary,
                   .max_positions = max_positions,
@@ -371,11 +376,7 @@ struct GgufT5Family {
     auto config = t5_config<Config>(layers, width, keys.size("feed_forward_length"), heads, tied);
     config.decoder_layers = keys.layers("decoder_block_count", layers);
     config.source_vocabulary = config.target_vocabulary = keys.vocabulary;
-    config.block.attention.head_width = keys.size("attention.key_length", (std::max)(width / heads, Index{1}));
-    if (const Index values = keys.size("attention.value_length", config.block.attention.head_width);
-        values != config.block.attention.head_width)
-      keys.refuse("attention.value_length", "is ", values, ", but keys have a width of ",
-                  config.block.attention.head_width);
+    config.block.attention.head_width = keys.head_width(width, heads);
     config.block.residual.norm.epsilon = keys.positive("attention.layer_norm_rms_epsilon");
     config.block.dropout = 0;
     config.sharing = tied ? Sharing::all : Sharing::source_and_target;
@@ -386,7 +387,128 @@ struct GgufT5Family {
   }
 };
 
-using GgufFamilies = FamilyList<GgufGpt2Family, GgufLlamaFamily<GgufLlamaTraits>, GgufLlamaFamily<GgufQwen3Traits>,
-                                GgufBertFamily, GgufT5Family<T5, false>, GgufT5Family<T5v11, true>>;
+inline constexpr NameRow gguf_gemma2_rows[] = {
+    {.ours = "embedding", .theirs = "token_embd"},
+    {.ours = "decoder.blocks.*.attention_residual.before", .theirs = "blk.*.attn_norm"},
+    {.ours = "decoder.blocks.*.attention_residual.after", .theirs = "blk.*.post_attention_norm"},
+    {.ours = "decoder.blocks.*.attention.query", .theirs = "blk.*.attn_q"},
+    {.ours = "decoder.blocks.*.attention.key", .theirs = "blk.*.attn_k"},
+    {.ours = "decoder.blocks.*.attention.value", .theirs = "blk.*.attn_v"},
+    {.ours = "decoder.blocks.*.attention.output", .theirs = "blk.*.attn_output"},
+    {.ours = "decoder.blocks.*.feed_forward_residual.before", .theirs = "blk.*.ffn_norm"},
+    {.ours = "decoder.blocks.*.feed_forward_residual.after", .theirs = "blk.*.post_ffw_norm"},
+    {.ours = "decoder.blocks.*.feed_forward.gate", .theirs = "blk.*.ffn_gate"},
+    {.ours = "decoder.blocks.*.feed_forward.up", .theirs = "blk.*.ffn_up"},
+    {.ours = "decoder.blocks.*.feed_forward.down", .theirs = "blk.*.ffn_down"},
+    {.ours = "decoder.norm", .theirs = "output_norm"}};
+
+struct GgufGemma2Family {
+  template <Real T>
+  using Model = Gemma2<T>;
+  static constexpr std::string_view types[] = {"gemma2"};
+  static bool claims(const GgufKeys&) { return true; }
+  static constexpr Naming naming{.prefix = "", .rows = gguf_gemma2_rows};
+  static constexpr bool adds_one = true;  // norms are 1 + ours
+
+  static Described<Gemma2<>::Config> read(GgufKeys& keys) {
+    constexpr Index largest_layers = 46;  // of the 27 B, whose scores have a scale of their own
+    const Index max_positions = keys.integer("context_length", 1), heads = keys.size("attention.head_count"),
+                width = keys.size("embedding_length"), layers = keys.layers("block_count"),
+                head_width = keys.head_width(width, heads);
+    Gemma2<>::Config config{
+        .vocabulary = keys.vocabulary,
+        .max_positions = max_positions,
+        .layers = layers,
+        .block = {.width = width, .hidden = keys.size("feed_forward_length"), .heads = heads, .dropout = 0},
+        .position = read_gguf_rope(keys, head_width, max_positions),
+        .scaled_embedding = true,
+        .logit_cap = keys.positive("final_logit_softcapping", 30)};
+    auto& block = config.block;
+    block.residual.norm.epsilon = keys.positive("attention.layer_norm_rms_epsilon");
+    block.attention.kv_heads = keys.size("attention.head_count_kv", heads);
+    block.attention.head_width = head_width;
+    block.attention.bias = block.feed_forward.bias = false;
+    block.attention.scale = 1 / std::sqrt(static_cast<double>(layers == largest_layers ? width / heads : head_width));
+    block.attention.scores.cap = keys.positive("attn_logit_softcapping", 50);
+    config.each_layer.assign(static_cast<std::size_t>(layers), block);
+    for (std::size_t layer = 0; layer < config.each_layer.size(); layer += 2)
+      config.each_layer[layer].attention.window = keys.integer("attention.sliding_window", 1, 4096);
+    keys.ignore("attention.sliding_window");
+    return {config, keys.facts(max_positions)};
+  }
+};
+
+inline constexpr NameRow gguf_phi2_rows[] = {
+    {.ours = "embedding", .theirs = "token_embd"},
+    {.ours = "decoder.blocks.*.norm", .theirs = "blk.*.attn_norm"},
+    {.ours = "decoder.blocks.*.attention.query", .theirs = "blk.*.attn_q"},
+    {.ours = "decoder.blocks.*.attention.key", .theirs = "blk.*.attn_k"},
+    {.ours = "decoder.blocks.*.attention.value", .theirs = "blk.*.attn_v"},
+    {.ours = "decoder.blocks.*.attention.output", .theirs = "blk.*.attn_output"},
+    {.ours = "decoder.blocks.*.feed_forward.up", .theirs = "blk.*.ffn_up"},
+    {.ours = "decoder.blocks.*.feed_forward.down", .theirs = "blk.*.ffn_down"},
+    {.ours = "decoder.norm", .theirs = "output_norm"},
+    {.ours = "head", .theirs = "output"}};
+
+struct GgufPhi2Family {
+  template <Real T>
+  using Model = Phi2<T>;
+  static constexpr std::string_view types[] = {"phi2"};
+  static bool claims(const GgufKeys&) { return true; }
+  static constexpr Naming naming{.prefix = "", .rows = gguf_phi2_rows};
+
+  static Described<Phi2<>::Config> read(GgufKeys& keys) {
+    const Index max_positions = keys.integer("context_length", 1), heads = keys.size("attention.head_count"),
+                width = keys.size("embedding_length");
+    return {{.vocabulary = keys.vocabulary,
+             .max_positions = max_positions,
+             .layers = keys.layers("block_count"),
+             .block = {.width = width,
+                       .hidden = keys.size("feed_forward_length"),
+                       .heads = heads,
+                       .dropout = 0,
+                       .attention = {.kv_heads = keys.size("attention.head_count_kv", heads)},
+                       .norm = {.epsilon = keys.positive("attention.layer_norm_epsilon")}},
+             .position = read_gguf_rope(keys, keys.head_width(width, heads), max_positions, /*partial=*/true),
+             .tied = false,
+             .head_bias = true},
+            keys.facts(max_positions)};
+  }
+};
+
+/// GPT-2's names, but for the norm of the embedding in the place of positions.
+inline constexpr auto gguf_bloom_rows = [] {
+  std::array<NameRow, std::size(gguf_gpt2_rows)> rows{};
+  std::copy(std::begin(gguf_gpt2_rows), std::end(gguf_gpt2_rows), rows.begin());
+  rows[1] = {.ours = "embedding_norm", .theirs = "token_embd_norm"};
+  return rows;
+}();
+
+struct GgufBloomFamily {
+  template <Real T>
+  using Model = Bloom<T>;
+  static constexpr std::string_view types[] = {"bloom"};
+  static bool claims(const GgufKeys&) { return true; }
+  static constexpr Naming naming{.prefix = "", .rows = gguf_bloom_rows};
+
+  static Described<Bloom<>::Config> read(GgufKeys& keys) {
+    const Index width = keys.size("embedding_length"), heads = keys.size("attention.head_count");
+    keys.only("attention.head_count_kv", {heads});
+    return {{.vocabulary = keys.vocabulary,
+             .layers = keys.layers("block_count"),
+             .block = {.width = width,
+                       .hidden = keys.size("feed_forward_length", 4 * width),
+                       .heads = heads,
+                       .dropout = 0,
+                       .residual = {.norm = {.epsilon = keys.positive("attention.layer_norm_epsilon")}}},
+             .tied = !keys.has_tensor("output.weight"),
+             .embedding_norm = true},
+            keys.facts(keys.integer("context_length", 1))};
+  }
+};
+
+using GgufFamilies =
+    FamilyList<GgufGpt2Family, GgufLlamaFamily<GgufLlamaTraits>, GgufLlamaFamily<GgufQwen3Traits>, GgufGemma2Family,
+               GgufPhi2Family, GgufBloomFamily, GgufBertFamily, GgufT5Family<T5, false>, GgufT5Family<T5v11, true>>;
 
 }  // namespace eigenformer::detail

@@ -102,7 +102,7 @@ Pretrained<Model> load_hugging_face(const std::filesystem::path& folder, const P
 
 /// A checkpoint of any family: its model is a variant, to be visited with std::visit.
 template <Real T = float>
-using AnyPretrained = Pretrained<decltype(detail::variant_of<T>(detail::Families{}))>;
+using AnyPretrained = Pretrained<decltype(detail::variant_of<T>(joined(detail::Families{}, detail::GgufFamilies{})))>;
 
 /// Loads whatever there is, as config.json's model_type says.
 template <Real T = float>
