@@ -533,10 +533,10 @@ TEST(HuggingFace, RotaryScalings) {
 }
 
 // All that loads any checkpoint follows from one list.
-static_assert(std::is_same_v<decltype(AnyPretrained<double>::model),
-                             std::variant<Gpt2<double>, Llama<double>, Qwen3<double>, Bert<double>, Roberta<double>,
-                                          T5<double>, T5v11<double>, Bart<double>, Marian<double>, Gemma2<double>,
-                                          Phi2<double>, Bloom<double>>>);
+static_assert(std::is_same_v<
+              decltype(AnyPretrained<double>::model),
+              std::variant<Gpt2<double>, Llama<double>, Qwen3<double>, Bert<double>, Roberta<double>, T5<double>,
+                           T5v11<double>, Bart<double>, Marian<double>, Gemma2<double>, Phi2<double>, Bloom<double>>>);
 
 TEST(HuggingFace, OtherFamilies) {
   Checkpoint checkpoint = checkpoint_of(small_model<Llama<float>>(small_llama()));

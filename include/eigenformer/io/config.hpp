@@ -28,7 +28,7 @@ inline constexpr std::string_view config_key = "eigenformer.config";
 namespace detail {
 
 /// A value for a message: however deep it nests, only what is no object or list, or has nothing in it, is written out.
-inline std::string shown(const nlohmann::json& value) {
+inline std::string shown_json(const nlohmann::json& value) {
   if (value.is_structured() && !value.empty()) return value.is_object() ? "an object" : "a list";
   return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
@@ -56,7 +56,9 @@ struct ConfigJson {
 
   /// `place` is the dotted path of the value, after the name of the file.
   static void read(Value& value, const nlohmann::json& from, const std::string& place) {
-    const auto refuse = [&](const char* what) { fail("config", place, " is ", shown(from), ", but must be ", what); };
+    const auto refuse = [&](const char* what) {
+      fail("config", place, " is ", shown_json(from), ", but must be ", what);
+    };
     if constexpr (HasFields<Value>) {
       if (!from.is_object()) refuse("an object");
       std::vector<std::string> known;
