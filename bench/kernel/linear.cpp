@@ -32,7 +32,48 @@ kernel::Operand<float> packed(const Threads& pool, Arena& arena, ConstView<float
                       arena.allocate<float>(kernel::Operand<float>::size(weight.extent(1), weight.extent(0))));
 }
 
+/// A weight (Out, In) in a format below 32 bits, in groups of 32 inputs in int4.
+struct InFormat {
+  kernel::PackedWords words;
+  Tensor<std::uint32_t, 1> memory;
+
+  InFormat(const Threads& pool, ConstView<float, 2> weight, Format format, Index group)
+      : words{.format = format, .depth = weight.extent(1), .width = weight.extent(0), .group = group} {
+    if (words.is_whole()) words.unit = kernel::scale_unit(6, format);
+    memory = Tensor<std::uint32_t, 1>(Shape{static_cast<Index>(words.bytes() / sizeof(std::uint32_t))});
+    auto* const bytes = reinterpret_cast<std::byte*>(memory.data());
+    kernel::quantize(pool, weight, words, nullptr, bytes);
+    words = words.at(bytes);
+  }
+};
+struct FormatCase {
+  Format format;
+  Index group;
+  std::string name;
+};
+const FormatCase formats[] = {{Format::f16, 0, "f16"},
+                              {Format::bf16, 0, "bf16"},
+                              {Format::int8, 0, "int8"},
+                              {Format::int8, 32, "int8_groups"},
+                              {Format::int4, 32, "int4"}};
+
 void add_linear(Index in, Index out, int threads) {
+  for (const auto& [format, group, name] : formats)
+    for (const Index rows : {8, 64, 256, 1024})
+      add(sized("linear_packed_" + name, in, out, rows, threads),
+          [=, format = format, group = group](benchmark::State& state) {
+            const Threads pool(threads);
+            Arena arena;
+            const auto x = normal(Shape{rows, in}), weight = normal(Shape{out, in});
+            const auto bias = normal(Shape{out});
+            const InFormat w(pool, weight, format, group);
+            Tensor<float, 2> y(Shape{rows, out});
+            const auto run_once = [&] {
+              kernel::multiply(pool, arena, x.view(), w.words, y.view(), false, kernel::AddBias<float>{bias.data()});
+            };
+            run_once();
+            run_flops(state, 2.0 * static_cast<double>(rows * in * out), threads, run_once, format);
+          });
   for (const Index rows : {8, 64, 256, 1024}) {
     add_product("linear_packed", in, out, rows, threads,
                 [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
@@ -109,6 +150,18 @@ const int registered = [] {
                          kernel::gated_mlp_forward<Silu, float>(pool, arena, x, gate, up, down, {}, {}, y);
                        });
     }
+    for (const auto& [format, group, name] : formats)
+      add(on_threads("linear_row_" + name + "/4096x16384", threads),
+          [=, format = format, group = group](benchmark::State& state) {
+            const Threads pool(threads);
+            Arena arena;
+            const auto x = normal(Shape{1, 4096}), weight = normal(Shape{16384, 4096});
+            const InFormat w(pool, weight, format, group);
+            Tensor<float, 2> y(Shape{1, 16384});
+            run_bytes(
+                state, static_cast<double>(w.words.bytes()), [&] { return read_bandwidth(threads); },
+                [&] { kernel::multiply(pool, arena, x.view(), w.words, y.view(), false); });
+          });
     for (const bool plain : {false, true})
       add(on_threads(plain ? "linear_row_plain/4096x16384" : "linear_row/4096x16384", threads),
           [=](benchmark::State& state) {

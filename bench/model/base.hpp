@@ -36,15 +36,13 @@ inline Tensor<Id, 2> random_ids(Index batch, Index tokens, std::uint64_t seed) {
   return ids;
 }
 
-inline const PaperTransformer& packed_base() {
-  static const PaperTransformer model = [] {
+inline const PaperTransformer& packed_base(Format format = Format::scalar) {
+  static const PaperTransformer plain = [] {
     PaperTransformer made(paper_base(vocabulary));
     initialize(made, 1);
-    Context ctx;
-    pack(ctx, made);
     return made;
   }();
-  return model;
+  return packed(format, plain);
 }
 
 }  // namespace eigenformer::bench

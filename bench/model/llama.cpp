@@ -18,8 +18,18 @@ double layers_flops(const Llama<>::Config& config, double tokens) {
 double step_bytes(const Llama<>::Config& config, const Llama<float>& model, Index batch, Index context) {
   const auto& block = config.block;
   const Index head_width = block.width / block.heads;
-  return 4.0 * static_cast<double>(parameter_count(model) - config.vocabulary * block.width +
-                                   batch * context * config.layers * 2 * block.attention.kv_heads * head_width);
+  double weights = 0;
+  walk(
+      [&](const std::string& path, const Leaf&, const auto& tensor) {
+        if (path == "embedding.weight") return;
+        const double values = 4.0 * static_cast<double>(tensor.size());
+        if constexpr (requires { tensor.format(); })
+          weights += tensor.format() == Format::scalar ? values : static_cast<double>(tensor.bytes());
+        else weights += values;
+      },
+      model);
+  return weights +
+         4.0 * static_cast<double>(batch * context * config.layers * 2 * block.attention.kv_heads * head_width);
 }
 
 /// Steps of `batch` sequences that have `context` tokens already.
@@ -54,27 +64,33 @@ void decode(benchmark::State& state, const Llama<float>& model, Index batch, Ind
 
 const int registered = [] {
   for (const int threads : {1, 2}) {
-    for (const Index batch : {1, 16})
-      add(on_threads("decode/llama63m/batch:" + std::to_string(batch), threads),
-          [=](benchmark::State& state) { decode(state, packed_llama63m(), batch, 32, threads); });
+    for (const Format format : all_formats) {
+      const std::string name = named("decode/llama63m", format);
+      for (const Index batch : {1, 16})
+        add(on_threads(name + "/batch:" + std::to_string(batch), threads),
+            [=](benchmark::State& state) { decode(state, packed_llama63m(format), batch, 32, threads); });
+      add(on_threads(name + "/context:4096", threads),
+          [=](benchmark::State& state) { decode(state, packed_llama63m(format), 1, 4096, threads); });
+    }
     add(on_threads("decode_plain/llama63m/batch:1", threads),
         [=](benchmark::State& state) { decode(state, plain_llama63m(), 1, 32, threads); });
-    add(on_threads("decode/llama63m/context:4096", threads),
-        [=](benchmark::State& state) { decode(state, packed_llama63m(), 1, 4096, threads); });
-    for (const Index tokens : {128, 512})
-      add(on_threads("prefill/llama63m/N:" + std::to_string(tokens), threads), [=](benchmark::State& state) {
-        const auto& model = packed_llama63m();
-        const auto ids = random_tokens(tokens);
-        Context ctx{Threads(threads)};
-        const auto run_once = [&] {
-          ctx.reset();
-          model.logits(ctx, model.hidden(ctx, {.ids = {ids.data(), Shape{Index{1}, tokens}}}).slice(1, tokens - 1, 1));
-        };
-        settle(ctx, run_once);
-        run_flops(state, layers_flops(llama63m(), static_cast<double>(tokens)), threads, run_once);
-        state.counters["tokens"] =
-            benchmark::Counter(static_cast<double>(tokens), benchmark::Counter::kIsIterationInvariantRate);
-      });
+    for (const Format format : all_formats)
+      for (const Index tokens : {128, 512})
+        add(on_threads(named("prefill/llama63m", format) + "/N:" + std::to_string(tokens), threads),
+            [=](benchmark::State& state) {
+              const auto& model = packed_llama63m(format);
+              const auto ids = random_tokens(tokens);
+              Context ctx{Threads(threads)};
+              const auto run_once = [&] {
+                ctx.reset();
+                model.logits(ctx,
+                             model.hidden(ctx, {.ids = {ids.data(), Shape{Index{1}, tokens}}}).slice(1, tokens - 1, 1));
+              };
+              settle(ctx, run_once);
+              run_flops(state, layers_flops(llama63m(), static_cast<double>(tokens)), threads, run_once, format);
+              state.counters["tokens"] =
+                  benchmark::Counter(static_cast<double>(tokens), benchmark::Counter::kIsIterationInvariantRate);
+            });
   }
   return 0;
 }();

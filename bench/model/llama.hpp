@@ -30,15 +30,7 @@ inline const Llama<float>& plain_llama63m() {
   }();
   return model;
 }
-inline const Llama<float>& packed_llama63m() {
-  static const Llama<float> model = [] {
-    Llama<float> made = plain_llama63m();
-    Context ctx;
-    pack(ctx, made);
-    return made;
-  }();
-  return model;
-}
+inline const Llama<float>& packed_llama63m(Format format = Format::scalar) { return packed(format, plain_llama63m()); }
 
 inline Tensor<Id, 1> random_tokens(Index count) {
   Tensor<Id, 1> ids(Shape{count});

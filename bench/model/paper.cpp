@@ -13,26 +13,28 @@ double whole(Index batch, Index memory, Index tokens) {
   return 6 * (base.encoder_layer(b, m) + base.decoder_layer(b, n, m)) + 2 * b * n * base.width * vocabulary;
 }
 
-std::string sized(const std::string& name, Index batch, Index tokens, int threads) {
-  return on_threads(name + "/base/B:" + std::to_string(batch) + "/N:" + std::to_string(tokens), threads);
+std::string sized(const std::string& name, Index batch, Index tokens, int threads, Format format = Format::scalar) {
+  return on_threads(named(name + "/base", format) + "/B:" + std::to_string(batch) + "/N:" + std::to_string(tokens),
+                    threads);
 }
 
 const int registered = [] {
   for (const int threads : {1, 2}) {
-    for (const auto& [batch, tokens] : {std::pair<Index, Index>{8, 128}, {1, 512}, {32, 10}})
-      add(sized("encoder_forward", batch, tokens, threads),
-          [=, batch = batch, tokens = tokens](benchmark::State& state) {
-            const auto& model = packed_base();
-            const auto x = normal(Shape{batch, tokens, Index{512}});
-            Context ctx{Threads(threads)};
-            const auto call = [&] {
-              ctx.reset();
-              model.encoder(ctx, x, Mask{});
-            };
-            settle(ctx, call);
-            run_flops(state, 6 * base.encoder_layer(static_cast<double>(batch), static_cast<double>(tokens)), threads,
-                      call);
-          });
+    for (const Format format : all_formats)
+      for (const auto& [batch, tokens] : {std::pair<Index, Index>{8, 128}, {1, 512}, {32, 10}})
+        add(sized("encoder_forward", batch, tokens, threads, format),
+            [=, batch = batch, tokens = tokens](benchmark::State& state) {
+              const auto& model = packed_base(format);
+              const auto x = normal(Shape{batch, tokens, Index{512}});
+              Context ctx{Threads(threads)};
+              const auto call = [&] {
+                ctx.reset();
+                model.encoder(ctx, x, Mask{});
+              };
+              settle(ctx, call);
+              run_flops(state, 6 * base.encoder_layer(static_cast<double>(batch), static_cast<double>(tokens)), threads,
+                        call, format);
+            });
     for (const bool first : {false, true})
       add(sized(first ? "first_forward" : "full_forward", 8, 128, threads), [=](benchmark::State& state) {
         const auto& model = packed_base();

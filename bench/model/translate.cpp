@@ -21,21 +21,23 @@ double work(Index beams) {
 
 const int registered = [] {
   for (const int threads : {1, 2})
-    for (const Index beams : {1, 4})
-      add(on_threads("translate/base/batch:32/beam:" + std::to_string(beams), threads), [=](benchmark::State& state) {
-        const auto& model = packed_base();
-        const auto source = random_ids(sentences, tokens, 1);
-        Context ctx{Threads(threads)};
-        const auto run_once = [&] {
-          ctx.reset();
-          if (beams == 1) generate(ctx, model, source, {}, {.max_tokens = tokens, .bos = 1});
-          else beam_search(ctx, model, source, {}, {.max_tokens = tokens, .bos = 1, .beams = beams});
-        };
-        settle(ctx, run_once);
-        run_flops(state, work(beams), threads, run_once);
-        state.counters["tokens"] =
-            benchmark::Counter(static_cast<double>(sentences * tokens), benchmark::Counter::kIsIterationInvariantRate);
-      });
+    for (const Format format : all_formats)
+      for (const Index beams : {1, 4})
+        add(on_threads(named("translate/base", format) + "/batch:32/beam:" + std::to_string(beams), threads),
+            [=](benchmark::State& state) {
+              const auto& model = packed_base(format);
+              const auto source = random_ids(sentences, tokens, 1);
+              Context ctx{Threads(threads)};
+              const auto run_once = [&] {
+                ctx.reset();
+                if (beams == 1) generate(ctx, model, source, {}, {.max_tokens = tokens, .bos = 1});
+                else beam_search(ctx, model, source, {}, {.max_tokens = tokens, .bos = 1, .beams = beams});
+              };
+              settle(ctx, run_once);
+              run_flops(state, work(beams), threads, run_once, format);
+              state.counters["tokens"] = benchmark::Counter(static_cast<double>(sentences * tokens),
+                                                            benchmark::Counter::kIsIterationInvariantRate);
+            });
   return 0;
 }();
 

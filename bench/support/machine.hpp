@@ -6,15 +6,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/core/format.hpp"
 #include "eigenformer/core/random.hpp"
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/core/threads.hpp"
+#include "eigenformer/kernel/dot.hpp"
 #include "eigenformer/kernel/simd.hpp"
+#include "eigenformer/op/weight.hpp"
 
 #define EIGENFORMER_BENCH_TEXT(name) EIGENFORMER_BENCH_QUOTED(name)
 #define EIGENFORMER_BENCH_QUOTED(name) #name
@@ -67,6 +71,43 @@ inline double peak_flops(int threads) {
   });
   benchmark::DoNotOptimize(sinks.data());
   return 2.0 * V::lanes * chains * rounds * threads / time;
+}
+
+/// Likewise 2 operations for every product of a format: of words of bf16 or of whole numbers; in f16 products are
+/// float.
+inline double peak_flops(int threads, Format format) {
+  using W = kernel::LaneWords<kernel::Vec<float>::lanes>;
+  constexpr int chains = 12, rounds = 100000;
+  const bool whole = format == Format::int8 || format == Format::int4;
+  if (!whole && !(format == Format::bf16 && kernel::has_brain_float_dot)) return peak_flops(threads);
+  const Threads pool(threads);
+  std::vector<float> sinks(static_cast<std::size_t>(threads));
+  const auto timed = [&](auto sum, auto&& add, auto&& value) {
+    return median_time(20, [&] {
+      pool.parallel_for(threads, 1, [&](Index begin, Index) {
+        decltype(sum) sums[chains];
+        const W left = W::all(0x3f803f80u + static_cast<std::uint32_t>(begin)), right = W::all(0x3c803c80u);
+        kernel::unroll<chains>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[j] = sum; });
+        for (int i = 0; i < rounds; ++i)
+          kernel::unroll<chains>([&](auto j) EIGENFORMER_INLINE_LAMBDA { sums[j] = add(sums[j], right, left); });
+        float total = 0;
+        for (int j = 0; j < chains; ++j) total += kernel::sum(value(sums[j]));
+        sinks[static_cast<std::size_t>(begin)] = total;
+      });
+    });
+  };
+  const double time =
+      whole ? timed(
+                  W::all(0),
+                  [](W sums, W right, W left) EIGENFORMER_INLINE_LAMBDA { return W::add_products(sums, right, left); },
+                  [](W sums) { return sums.to_float(); })
+            : timed(
+                  kernel::Vec<float>(0.0F),
+                  [](kernel::Vec<float> sums, W right, W left)
+                      EIGENFORMER_INLINE_LAMBDA { return kernel::add_brain_float_products(sums, right, left); },
+                  [](kernel::Vec<float> sums) { return sums; });
+  benchmark::DoNotOptimize(sinks.data());
+  return 2.0 * (whole ? 4 : 2) * kernel::Vec<float>::lanes * chains * rounds * threads / time;
 }
 
 /// Bytes read per second from memory that no cache holds.
@@ -132,11 +173,11 @@ double run(benchmark::State& state, F&& f) {
   return median(std::move(times));
 }
 
-/// Runs the case between two measurements of the peak; counters gflops and of_peak for so many floating-point
+/// Runs the case between two measurements of the peak, that of a format; counters gflops and of_peak for so many
 /// operations.
 template <class F>
-void run_flops(benchmark::State& state, double flops, int threads, F&& f) {
-  const double before = peak_flops(threads), seconds = run(state, f), after = peak_flops(threads);
+void run_flops(benchmark::State& state, double flops, int threads, F&& f, Format format = Format::scalar) {
+  const double before = peak_flops(threads, format), seconds = run(state, f), after = peak_flops(threads, format);
   state.counters["gflops"] = flops / seconds * 1e-9;
   state.counters["of_peak"] = flops / seconds / ((before + after) / 2);
 }
@@ -153,6 +194,23 @@ void run_bytes(benchmark::State& state, double bytes, auto&& bandwidth, F&& f) {
 template <class F>
 void add(const std::string& name, F&& f) {
   benchmark::RegisterBenchmark(name.c_str(), std::forward<F>(f))->Unit(benchmark::kMicrosecond);
+}
+
+inline constexpr Format all_formats[] = {Format::scalar, Format::f16, Format::bf16, Format::int8, Format::int4};
+/// Float's rows have no format in their names.
+inline std::string named(const std::string& name, Format format) {
+  return format == Format::scalar ? name : name + "_" + std::string(format_name(format));
+}
+/// The model packed in a format, one of each.
+template <class Model>
+const Model& packed(Format format, const Model& plain) {
+  static std::map<Format, Model> models;
+  const auto found = models.find(format);
+  if (found != models.end()) return found->second;
+  Model& made = models.emplace(format, plain).first->second;
+  Context ctx;
+  pack(ctx, made, {.format = format, .keep_values = format == Format::scalar});
+  return made;
 }
 
 /// Random normal elements.

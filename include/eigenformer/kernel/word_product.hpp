@@ -212,7 +212,8 @@ class WordProduct {
   void run_task(Index row_block, Index first_panel, Index last_panel, int slot) const {
     const Index first = row_block * groups_per_block, last = (std::min)(first + groups_per_block, groups_);
     const Index step = b_.format == Format::int4 ? word_block / 2 : word_block;  // rows of b
-    for (Index row = 0; row < b_.rows(); row += step)
+    Index row = 0;
+    do {
       for (Index p = first_panel; p < last_panel; ++p) {
         const Index rows = (std::min)(step, b_.rows() - row);
         const std::uint32_t* words = b_.panel(p) + row * word_columns;
@@ -230,6 +231,8 @@ class WordProduct {
           if (row + rows == b_.rows()) epilogue_(m, count, p * word_columns, c, c_.stride(0), b_.column_count(p));
         }
       }
+      row += step;
+    } while (row < b_.rows());
   }
 
   /// c += rows [m, m + count) of A by rows [row, row + rows) of a panel.
