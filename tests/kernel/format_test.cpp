@@ -160,6 +160,29 @@ TEST(Formats, NumbersAreTheNearest) {
   }
 }
 
+// Whole numbers times a half, the largest of them at the end of the range, as files of blocks hold them, stay as they
+// are.
+TEST(Formats, WholeNumbersStay) {
+  for (const Kind& kind : {Kind{Format::int8, 32}, Kind{Format::int4, 32}}) {
+    SCOPED_TRACE(name(kind));
+    const int most = kind.format == Format::int8 ? 127 : 7, end = kind.format == Format::int8 ? 127 : -8;
+    RandomSequence random(1);
+    Tensor<float, 2> w(Shape{70, 96});
+    for (Index n = 0; n < 70; ++n)
+      for (Index group = 0; group < 3; ++group) {
+        const float scale = widen(to_half(static_cast<float>(random.normal()) * 0.01f));
+        for (Index k = 0; k < 32; ++k)
+          w(n, 32 * group + k) =
+              scale * static_cast<float>(k == 5 ? end : static_cast<int>(random.below(2 * most + 1)) - most);
+      }
+    const Packed packed(w, kind);
+    for (Index n = 0; n < 70; ++n) {
+      const std::vector<float> column = packed.column(n);
+      for (Index k = 0; k < 96; ++k) ASSERT_EQ(column[static_cast<std::size_t>(k)], w(n, k)) << n << ", " << k;
+    }
+  }
+}
+
 // The error of a group, over all scales of a fine grid and the nearest numbers for each, can hardly be less.
 TEST(Formats, Int4SearchesForTheLeastError) {
   const auto w = random_tensor<float>(Shape{64, 32}, 2);

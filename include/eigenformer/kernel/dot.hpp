@@ -231,6 +231,33 @@ inline constexpr bool has_brain_float_dot = true;
 inline constexpr bool has_brain_float_dot = false;
 #endif
 
+/// The nearest numbers of bf16, as floats; NaN stays NaN.
+EIGENFORMER_INLINE Vec<float> round_to_brain_float(Vec<float> x) {
+#ifdef EIGEN_VECTORIZE_AVX512
+  if constexpr (Vec<float>::lanes == 16) {
+    const __m512i bits = _mm512_castps_si512(x.packet),
+                  odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_and_si512(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))),
+                                             _mm512_set1_epi32(-0x10000));
+    return _mm512_mask_mov_ps(_mm512_castsi512_ps(rounded), _mm512_cmp_ps_mask(x.packet, x.packet, _CMP_UNORD_Q),
+                              x.packet);
+  }
+#endif
+  return detail::one_by_one(x, [](float value) { return widen(to_brain_float(value)); });
+}
+
+/// Numbers of bf16, two a word, from as many floats.
+inline void to_brain_floats(const float* x, Index count, std::uint16_t* to) {
+  Index i = 0;
+#if defined(__AVX512BF16__) && defined(EIGEN_VECTORIZE_AVX512)
+  for (; i + 16 <= count; i += 16) {
+    const __m256bh numbers = _mm512_cvtneps_pbh(_mm512_loadu_ps(x + i));
+    std::memcpy(to + i, &numbers, sizeof numbers);
+  }
+#endif
+  for (; i < count; ++i) to[i] = to_brain_float(x[i]).bits;
+}
+
 /// sums + the two products of bf16 numbers of each word, that of the upper ones first, each as a fused multiply-add.
 /// The instruction may take subnormal numbers for 0.
 EIGENFORMER_INLINE Vec<float> add_brain_float_products(Vec<float> sums, LaneWords<Vec<float>::lanes> right,

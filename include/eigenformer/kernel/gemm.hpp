@@ -66,16 +66,19 @@ struct TileInput {
   Index strip = 0;
 };
 
+/// Lines that a tile asks for at each k: where it has few multiplications, each one counts.
+inline constexpr int prefetches = Tile<float>::vectors > 3 ? 4 : 1;
+
 /// c (Rows, Vectors·lanes) = [c +] a·b
 template <class T, int Rows, int Vectors>
 void tile(const TileInput<T>& in, T* c, Index c_stride, bool add) {
   using V = Vec<T>;
   const T *a = in.a, *b = in.b, *ahead = in.ahead ? in.ahead : in.a;
-  const Index part = in.strip / 4;
+  const Index part = in.strip / prefetches;
   V sums[static_cast<std::size_t>(Rows * Vectors)];
   unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA { sums[n] = V(T{0}); });
   for (Index k = in.depth; k > 0; --k, a += in.k_stride, b += in.b_stride, ahead += in.strip) {
-    unroll<4>([&](auto i) EIGENFORMER_INLINE_LAMBDA { prefetch_far(ahead + i * part); });
+    unroll<prefetches>([&](auto i) EIGENFORMER_INLINE_LAMBDA { prefetch_far(ahead + i * part); });
     V right[static_cast<std::size_t>(Vectors)];
     unroll<Vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
       right[j] = V::load(b + j * V::lanes);

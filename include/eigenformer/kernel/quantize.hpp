@@ -98,10 +98,6 @@ class WordsWriter {
       : layout_(layout), words_(reinterpret_cast<std::uint32_t*>(memory)),
         scales_(reinterpret_cast<Half*>(words_ + layout.word_count())) {}
 
-  /// What is stored for whole numbers.
-  static std::uint32_t stored(Format format, int q) {
-    return static_cast<std::uint32_t>(q + (format == Format::int4 ? 8 : 128));
-  }
   /// Everything is 0.
   void clear_panel(Index p) const {
     const std::uint32_t nothing = layout_.format == Format::int8   ? 0x80808080u
@@ -111,17 +107,18 @@ class WordsWriter {
     if (layout_.groups() > 0)
       std::fill_n(scales_ + p * layout_.groups() * word_columns, layout_.groups() * word_columns, Half{0});
   }
-  /// Inputs [k, k + count) of a column, k a multiple of 8: whole numbers.
-  void put(Index n, Index k, Index count, const int* q) const {
-    const Index inputs = layout_.inputs_per_word();
-    for (Index first = 0; first < count; first += inputs) {
+  /// Inputs [k, k + count) of a column, k a multiple of 8: signed bytes, readable and 0 up to a multiple of 8.
+  void put(Index n, Index k, Index count, const std::uint8_t* q) const {
+    const auto four = [&](Index i) {
       std::uint32_t word = 0;
-      for (Index i = 0; i < inputs; ++i) {
-        const std::uint32_t bits = stored(layout_.format, first + i < count ? q[first + i] : 0);
-        word |= bits << (layout_.format == Format::int4 ? 8 * (i % 4) + i / 4 * 4 : 8 * i);
-      }
-      word_of(n, k + first) = word;
-    }
+      std::memcpy(&word, q + i, sizeof word);
+      return word;
+    };
+    const auto halves = [&](Index i) { return (four(i) & 0x0f0f0f0fu) ^ 0x08080808u; };
+    if (layout_.format == Format::int8)
+      for (Index i = 0; i < count; i += 4) word_of(n, k + i) = four(i) ^ 0x80808080u;
+    else
+      for (Index i = 0; i < count; i += 8) word_of(n, k + i) = halves(i) | halves(i + 4) << 4;
   }
   void put(Index n, Index group, Half scale) const {
     scales_[(n / word_columns * layout_.groups() + group) * word_columns + n % word_columns] = scale;
@@ -152,24 +149,56 @@ class WordsWriter {
   Half* scales_;
 };
 
-/// Quantises groups of a column. `importance` (count) says how much an error of each input counts; null: all alike.
-struct GroupQuantizer {
-  int least, most;  // of the whole numbers
-  bool searches;    // for the scale of the least error; else the largest number decides
+/// Signed bytes of whole numbers x·inverse, to the nearest, of two the even one, from `least` to `most`.
+inline void to_bytes(const float* x, Index count, float inverse, float least, float most, std::uint8_t* to) {
+  constexpr Index lanes = Vec<float>::lanes;
+  // Added to a number below 2²², this leaves its nearest integer in the low bits.
+  const Vec<float> by(inverse), shift(integer_shift), low(least), high(most);
+  for_vectors<float>(count, [&](Index i, auto n) {
+    const Vec<float> shifted = minimum(maximum(load(x + i, n) * by, low), high) + shift;
+#ifdef EIGEN_VECTORIZE_AVX512
+    if constexpr (lanes == 16) {
+      const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_castps_si512(shifted.packet));
+      if (n == lanes) _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), bytes);
+      else std::memcpy(to + i, &bytes, static_cast<std::size_t>(n));
+      return;
+    }
+#endif
+    float values[static_cast<std::size_t>(lanes)];
+    shifted.store(values);
+    for (Index j = 0; j < n; ++j) to[i + j] = static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(values[j]));
+  });
+}
 
-  /// The whole numbers of x (count ≤ 256 if it searches) for the scale it returns, which is a half times `unit`.
-  Half operator()(const float* x, const float* importance, Index count, float unit, int* q) const {
+/// The sum of the signed bytes of some words; at most 2²⁴.
+inline std::int32_t sum_of_bytes(const std::uint32_t* words, Index count) {
+  using W = LaneWords<Vec<float>::lanes>;
+  const W ones = W::all(0x01010101u);
+  W sums = W::all(0);
+  Index i = 0;
+  for (; i + Vec<float>::lanes <= count; i += Vec<float>::lanes) sums = W::add_products(sums, ones, W::load(words + i));
+  auto total = static_cast<std::int32_t>(sum(sums.to_float()));
+  for (; i < count; ++i)
+    for (unsigned byte = 0; byte < 32; byte += 8) total += static_cast<std::int8_t>(words[i] >> byte);
+  return total;
+}
+
+/// Quantises groups of a column to whole numbers from `least` to `most`. `searches`: for the scale of the least error;
+/// else the largest number decides.
+struct GroupQuantizer {
+  float least, most;
+  bool searches;
+
+  /// Signed bytes of x (count) for the scale that it returns, a half times `unit`. `importance` (count) says how much
+  /// an error of each input counts; null: all alike.
+  Half operator()(const float* x, const float* importance, Index count, float unit, std::uint8_t* q) const {
     float largest = 0;
     for (Index i = 0; i < count; ++i)
       if ((std::abs)(x[i]) > (std::abs)(largest)) largest = x[i];
-    if (largest == 0) return std::fill_n(q, count, 0), Half{0};
-    // Of the numbers with the largest magnitude the negative one goes further.
-    float scale = searches ? largest / static_cast<float>(least) : (std::abs)(largest) / static_cast<float>(most);
-    if (searches) scale = search(x, importance, count, largest);
+    const float scale = searches && largest != 0 ? search(x, importance, count, largest) : (std::abs)(largest) / most;
     const Half stored = to_half(scale / unit);
     const float used = widen(stored) * unit;
-    for (Index i = 0; i < count; ++i)
-      q[i] = used == 0 ? 0 : std::clamp(static_cast<int>(std::nearbyint(x[i] / used)), least, most);
+    to_bytes(x, count, used == 0 ? 0 : 1 / used, least, most, q);
     return stored;
   }
 
@@ -178,18 +207,20 @@ struct GroupQuantizer {
   /// least squares.
   float search(const float* x, const float* importance, Index count, float largest) const {
     constexpr int candidates = 13;
-    const Vec<float> low(static_cast<float>(least)), high(static_cast<float>(most)), inverse(1 / largest);
-    float best = 1 / static_cast<float>(least), best_gain = -1;  // in units of the largest
+    const Vec<float> low(least), high(most), inverse(1 / largest);
+    float best = 1 / least, best_gain = -1;  // in units of the largest
     for (int c = 0; c < candidates; ++c) {
-      const Vec<float> steps(static_cast<float>(least) - 1.0F + 0.2F * static_cast<float>(c));
-      const auto [along, square] = sum_vectors<float, 2>(count, [&](Index i, auto n) EIGENFORMER_INLINE_LAMBDA {
-        const auto at = load(x + i, n) * inverse;
-        const auto whole = minimum(maximum(nearest(at * steps), low), high);
-        const auto weight = importance ? load(importance + i, n) * whole : whole;
-        return std::array{weight * at, weight * whole};
+      const Vec<float> steps(least - 1.0F + 0.2F * static_cast<float>(c));
+      Vec<float> along(0.0F), square(0.0F);
+      for_vectors<float>(count, [&](Index i, auto n) EIGENFORMER_INLINE_LAMBDA {
+        const Vec<float> at = load(x + i, n) * inverse, whole = minimum(maximum(nearest(at * steps), low), high),
+                         weight = importance ? load(importance + i, n) * whole : whole;
+        along = fma(weight, at, along);
+        square = fma(weight, whole, square);
       });
       // The error is Σ w·x² − along²/square.
-      if (square > 0 && along * along > best_gain * square) best_gain = along * along / square, best = along / square;
+      const float a = sum(along), b = sum(square);
+      if (b > 0 && a * a > best_gain * b) best_gain = a * a / b, best = a / b;
     }
     return best * largest;
   }
@@ -204,9 +235,9 @@ inline void quantize(const Threads& threads, ConstView<float, 2> w, const Packed
   const detail::WordsWriter writer(layout, memory);
   const Index shared = layout.group == 0 ? layout.depth : layout.group;
   threads.parallel_for(layout.panels(), 1, [&](Index begin, Index end) {
-    std::vector<int> whole(static_cast<std::size_t>(layout.is_whole() ? shared : 0));
-    const detail::GroupQuantizer quantizer{layout.format == Format::int4 ? -8 : -127,
-                                           layout.format == Format::int4 ? 7 : 127, layout.format == Format::int4};
+    std::vector<std::uint8_t> whole(static_cast<std::size_t>(layout.is_whole() ? shared + 8 : 0));  // zeros beyond
+    const bool four_bits = layout.format == Format::int4;
+    const detail::GroupQuantizer quantizer{four_bits ? -8.0F : -127.0F, four_bits ? 7.0F : 127.0F, four_bits};
     for (Index p = begin; p < end; ++p) {
       writer.clear_panel(p);
       for (Index n = p * word_columns; n < p * word_columns + layout.column_count(p); ++n) {
@@ -218,6 +249,7 @@ inline void quantize(const Threads& threads, ConstView<float, 2> w, const Packed
             writer.put(
                 n, g,
                 quantizer(x + first, importance ? importance + first : nullptr, count, layout.unit, whole.data()));
+            std::fill_n(whole.data() + count, 8, std::uint8_t{0});
             writer.put(n, first, count, whole.data());
           }
       }
@@ -246,27 +278,6 @@ struct LeftRows {
 };
 
 namespace detail {
-
-/// Bytes of whole numbers x·inverse, to the nearest, of two the even one; |x·inverse| < 128.
-inline void to_bytes(const float* x, Index count, float inverse, std::uint8_t* to) {
-  constexpr Index lanes = Vec<float>::lanes;
-  // Added to a number below 2²², this leaves its nearest integer in the low bits.
-  const Vec<float> by(inverse), shift(kernel::detail::integer_shift);
-  for_vectors<float>(count, [&](Index i, auto n) {
-    const Vec<float> shifted = fma(load(x + i, n), by, shift);
-#ifdef __AVX512F__
-    if constexpr (lanes == 16) {
-      const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_castps_si512(shifted.packet));
-      if (n == lanes) _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), bytes);
-      else std::memcpy(to + i, &bytes, static_cast<std::size_t>(n));
-      return;
-    }
-#endif
-    float values[static_cast<std::size_t>(lanes)];
-    shifted.store(values);
-    for (Index j = 0; j < n; ++j) to[i + j] = static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(values[j]));
-  });
-}
 
 /// The largest magnitude; NaN or ∞ if there is one.
 inline float largest_magnitude(const float* x, Index count) {
@@ -297,9 +308,8 @@ inline LeftRows left_rows(const Threads& threads, Arena& arena, ConstView<float,
       auto* const words = arena.allocate<std::uint32_t>(count * left.stride);
       each_row([&](Index i, const float* row) {
         std::uint32_t* const to = words + i * left.stride;
-        const auto bits = [&](Index k) { return std::uint32_t{to_brain_float(row[k]).bits}; };
-        for (Index k = 0; k + 1 < b.depth; k += 2) to[k / 2] = bits(k) | bits(k + 1) << 16;
-        if (b.depth % 2 == 1) to[b.depth / 2] = bits(b.depth - 1);
+        to[left.stride - 1] = 0;
+        to_brain_floats(row, b.depth, reinterpret_cast<std::uint16_t*>(to));
       });
       left.words = words;
       return left;
@@ -308,7 +318,9 @@ inline LeftRows left_rows(const Threads& threads, Arena& arena, ConstView<float,
     auto* const floats = arena.allocate<float>(count * left.stride);
     each_row([&](Index i, const float* row) {
       float* const to = floats + i * left.stride;
-      for (Index k = 0; k < b.depth; ++k) to[k] = b.format == Format::f16 ? row[k] : widen(to_brain_float(row[k]));
+      if (b.format == Format::f16) std::copy_n(row, b.depth, to);
+      else
+        for_vectors<float>(b.depth, [&](Index k, auto n) { store(to + k, round_to_brain_float(load(row + k, n)), n); });
       if (b.depth % 2 == 1) to[b.depth] = 0;
     });
     left.floats = floats;
@@ -335,11 +347,10 @@ inline LeftRows left_rows(const Threads& threads, Arena& arena, ConstView<float,
         scale = largest / 127;
       }
       // Of numbers too small for an inverse nothing is left.
-      detail::to_bytes(row + first, inputs, scale > 1e-36F ? 1 / scale : 0, bytes + first);
+      detail::to_bytes(row + first, inputs, scale > 1e-36F ? 1 / scale : 0, -127, 127, bytes + first);
       scales[i * left.pieces + p] = scale * b.unit;
-      std::int32_t sum = 0;
-      for (Index k = first; k < first + inputs; ++k) sum += static_cast<std::int8_t>(bytes[k]);
-      offsets[i * left.pieces + p] = -zero * sum;
+      offsets[i * left.pieces + p] =
+          -zero * detail::sum_of_bytes(words + i * left.stride + first / 4, (std::min)(piece, padded - first) / 4);
     }
   });
   return left;
