@@ -89,15 +89,15 @@ TEST(BadConfig, PositionsThatFitSomeLayers) {
                            .encoder_layers = 1,
                            .decoder_layers = 1,
                            .block = {.width = 8, .heads = 2},
-                           .position = {.heads = 4}};
+                           .position = {.heads = 4},
+                           .target_position = RelativeConfig{.heads = 4}};
   const auto refuse = [&] {
     EXPECT_EQ(error_of([&] { T5<float>{biased}; }), "[encoder_decoder] positions are for 4 heads, but layer 0 has 2");
   };
   refuse();
   biased.position.heads = 2;
-  biased.target_position.heads = 4;
   refuse();
-  biased.target_position.heads = 2;
+  biased.target_position->heads = 2;
   EXPECT_EQ(T5<float>{biased}.target_position.weight.shape(), (Shape{32, 2}));
 }
 

@@ -152,7 +152,7 @@ void expect_checks_of_block(const Config& good, auto block, const std::string& f
       else set(config.attention, value);
     });
   };
-  refused("attention", "heads", Bad::count(), EIGENFORMER_SET(heads));
+  refused("attention", "heads", Bad::count_or_none(), EIGENFORMER_SET(heads));
   of_attention("kv_heads", Bad::count_or_none(), EIGENFORMER_SET(kv_heads));
   of_attention("head_width", Bad::count_or_none(), EIGENFORMER_SET(head_width));
   of_attention("scale", Bad::factor(), EIGENFORMER_SET(scale));
@@ -224,7 +224,8 @@ TEST(Settings, OfModels) {
   const Bert<>::Config bert{.vocabulary = 5, .layers = 1, .block = {.width = 8, .heads = 2}};
   expect_checks_of_block<Bert<None>>(bert, inner);
   expect_refused("embedding", "vocabulary", bert, Bad::count(), EIGENFORMER_SET(vocabulary), make_a<Bert<None>>);
-  expect_refused("learned", "max_positions", bert, Bad::count(), EIGENFORMER_SET(max_positions), make_a<Bert<None>>);
+  expect_refused("learned", "max_positions", bert, Bad::count_or_none(), EIGENFORMER_SET(max_positions),
+                 make_a<Bert<None>>);
   expect_refused("bert", "types", bert, Bad::count(), EIGENFORMER_SET(types), make_a<Bert<None>>);
   expect_refused("bert", "layers", bert, Bad::layers(), EIGENFORMER_SET(layers), make_a<Bert<None>>);
   for (const double dropout : Bad::probability())
@@ -249,6 +250,83 @@ TEST(Defaults, DoNotDependOnWhatIsNamed) {
   named.width = BlockConfig{}.width;
   EXPECT_EQ(named, BlockConfig{});
   EXPECT_EQ(Gpt2<>::Config{.block = {.width = 64}}.block.dropout, 0);
+}
+
+// A complete config says everything: what is changed there is not silently what it was.
+TEST(Defaults, OfACompleteConfigThatIsChanged) {
+  const auto complete =
+      Gpt2<None>({.vocabulary = 7, .max_positions = 9, .layers = 1, .block = {.width = 8, .heads = 2}}).config;
+  const auto refused = [&](auto set) {
+    auto config = complete;
+    set(config);
+    return error_of([&] { Gpt2<None>{config}; });
+  };
+  EXPECT_EQ(refused([](auto& c) { c.block.heads = 4; }), "[encoder_block] a part says heads 2, but the whole 4");
+  EXPECT_EQ(refused([](auto& c) { c.block.hidden = 11; }), "[encoder_block] a part says hidden 32, but the whole 11");
+  EXPECT_EQ(refused([](auto& c) { c.max_positions = 99; }),
+            "[language_model] a part says max_positions 9, but the whole 99");
+  auto config = complete;
+  config.block.dropout = 0.5;
+  const Gpt2<None> model(config);
+  EXPECT_EQ(model.dropout, 0.5);
+  EXPECT_EQ(model.decoder.blocks[0].attention.dropout, 0.5);
+  EXPECT_EQ(model.decoder.blocks[0].attention_residual.dropout, 0.5);
+  config = model.config;
+  config.block.attention.dropout = 0.25;  // said by the part
+  config.block.dropout = 0.125;
+  EXPECT_EQ(Gpt2<None>(config).decoder.blocks[0].attention.dropout, 0.25);
+  EXPECT_EQ(Gpt2<None>(config).decoder.blocks[0].feed_forward_residual.dropout, 0.125);
+
+  const Bart<None> pair({.source_vocabulary = 7, .target_vocabulary = 7, .block = {.width = 8, .heads = 2}});
+  EXPECT_EQ(pair.config.max_positions, 1024);
+  auto changed = pair.config;
+  changed.max_positions = 99;
+  EXPECT_EQ(error_of([&] { Bart<None>{changed}; }),
+            "[encoder_decoder] a part says max_positions 1024, but the whole 99");
+  changed.position.max_positions = 99;
+  EXPECT_EQ(Bart<None>(changed).position.max_positions(), 99);
+  EXPECT_EQ(Bart<None>(changed).target_position.max_positions(), 1024);
+}
+
+// What the encoder is told is the decoder's too, unless that has its own; each side's is for all of it.
+TEST(Defaults, OfTheTarget) {
+  const EncoderDecoder<PostNorm<None>>::Config paper{.source_vocabulary = 7,
+                                                     .target_vocabulary = 7,
+                                                     .encoder_layers = 1,
+                                                     .decoder_layers = 1,
+                                                     .block = {.width = 8, .heads = 2, .dropout = 0.5},
+                                                     .position = {.base = 50, .halves = true},
+                                                     .embedding_norm = true};
+  const EncoderDecoder<PostNorm<None>> model(paper);
+  EXPECT_EQ(model.target_position.base, 50);
+  EXPECT_TRUE(model.target_position.layout.halves);
+  EXPECT_EQ(model.target_dropout, 0.5);
+  auto own = paper;
+  own.target_position = SinusoidalConfig{};
+  own.decoder_block = own.as_decoder();
+  own.decoder_block->dropout = 0.25;
+  own.decoder_block->residual.norm.epsilon = 0.125;
+  const EncoderDecoder<PostNorm<None>> other(own);
+  EXPECT_EQ(other.target_position.base, 10000);
+  EXPECT_EQ(other.dropout, 0.5);
+  EXPECT_EQ(other.target_dropout, 0.25);
+  EXPECT_EQ(other.decoder.blocks[0].self_attention.dropout, 0.25);
+  EXPECT_EQ(other.embedding_norm->epsilon, 1e-5);
+  EXPECT_EQ(other.target_embedding_norm->epsilon, 0.125);
+
+  const T5<None> t5(
+      {.source_vocabulary = 7, .target_vocabulary = 7, .block = {.width = 8, .heads = 2}, .position = {.buckets = 8}});
+  EXPECT_EQ(t5.target_position.weight.shape(), (Shape{8, 2}));
+  using Parallel = BasicEncoderDecoder<ParallelBlock<None>, DecoderBlock<PreNorm<None>>>;
+  const Parallel parallel(
+      {.source_vocabulary = 7, .target_vocabulary = 7, .block = {.width = 8, .heads = 2, .norm = {.epsilon = 0.25}}});
+  EXPECT_EQ(parallel.decoder.blocks[0].feed_forward_residual.norm.epsilon, 0.25);
+  using Mixed =
+      BasicEncoderDecoder<EncoderBlock<PreNorm<None>>, DecoderBlock<PreNorm<None>>, Sinusoidal<None>, Learned<None>>;
+  Mixed::Config mixed{.source_vocabulary = 7, .target_vocabulary = 7, .block = {.width = 8, .heads = 2}};
+  EXPECT_NO_THROW(Mixed{mixed});
+  mixed.position.base = 50;
+  EXPECT_NE(error_of([&] { Mixed{mixed}; }).find("target_position must be given"), std::string::npos);
 }
 
 TEST(Defaults, HiddenWidthFollowsWidth) {

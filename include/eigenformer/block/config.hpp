@@ -2,6 +2,7 @@
 // norms. The defaults are those of the paper's base model, without dropout.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "eigenformer/core/config.hpp"
@@ -11,16 +12,30 @@ namespace eigenformer::inline EIGENFORMER_ABI::detail {
 
 template <class BlockConfig>
 SharedSettings shared_by(const BlockConfig& block) {
-  return {.width = block.width, .hidden = block.hidden, .heads = block.heads, .dropout = block.dropout};
+  const auto given = [](Index size) { return size == 0 ? std::nullopt : std::optional(size); };
+  return {.width = block.width, .hidden = given(block.hidden), .heads = given(block.heads), .dropout = block.dropout};
 }
 
-/// The sizes of a block whose parts are complete are those of its parts, which may have been given there.
+/// The sizes of a block whose parts are complete are those of its parts; throws if it was given others.
 template <class BlockConfig, class AttentionConfig>
 void update_sizes(std::string_view place, BlockConfig& block, const AttentionConfig& attention) {
   require_range(place, "width", block.width, 1);
   require_range(place, "dropout", block.dropout, 0, 1);
-  if constexpr (requires { block.feed_forward.hidden; }) block.hidden = block.feed_forward.hidden;
-  if constexpr (requires { *attention.heads; }) block.heads = *attention.heads;
+  if constexpr (requires { block.feed_forward.hidden; })
+    update_size(place, "hidden", block.hidden, block.feed_forward.hidden);
+  if constexpr (requires { *attention.heads; }) update_size(place, "heads", block.heads, *attention.heads);
+}
+
+/// Without a dropout of those parts that have the block's: then a change of this one reaches them.
+template <class BlockConfig>
+void share_dropout(BlockConfig& block) {
+  if constexpr (HasFields<BlockConfig>)
+    BlockConfig::fields(
+        [&](std::string_view, auto& part) {
+          if constexpr (requires { part.dropout.reset(), part.dropout == block.dropout; })
+            if (part.dropout == block.dropout) part.dropout.reset();
+        },
+        block);
 }
 
 void block_fields(auto&& f, auto&... c) {

@@ -14,7 +14,7 @@ template <class AttentionConfig, class FeedForwardConfig, class ResidualConfig>
 struct EncoderBlockConfig {
   Index width = 512;   ///< D
   Index hidden = 0;    ///< F; 0: as the feed-forward network says, 4·D or its gated equivalent
-  Index heads = 8;     ///< H
+  Index heads = 0;     ///< H; 0: as the attention says, 8
   double dropout = 0;  ///< on sublayer outputs and on attention weights
   AttentionConfig attention{};
   FeedForwardConfig feed_forward{};

@@ -33,6 +33,12 @@ struct SharedSettings {
 namespace detail {
 inline Index value_of(Index given) { return given; }
 inline Index value_of(const std::optional<Index>& given) { return *given; }
+
+/// What the whole says, or not (0), is what its part has.
+inline void update_size(std::string_view place, std::string_view field, Index& whole, Index part) {
+  ensure(whole == 0 || whole == part, place, "a part says ", field, " ", part, ", but the whole ", whole);
+  whole = part;
+}
 }  // namespace detail
 
 /// The config of a part, complete, with what it does not say itself (none, or 0) from `shared`. Widths that it says

@@ -22,10 +22,10 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 
 template <class BlockConfig, class PositionConfig>
 struct BertConfig {
-  Index vocabulary = 0;       ///< V
-  Index max_positions = 512;  ///< tokens
-  Index types = 2;            ///< kinds of segments
-  Index layers = 12;          ///< L
+  Index vocabulary = 0;     ///< V
+  Index max_positions = 0;  ///< tokens; 0: as the positions say, 512
+  Index types = 2;          ///< kinds of segments
+  Index layers = 12;        ///< L
   BlockConfig block{};
   PositionConfig position{};
   bool pooler = true;                     ///< tanh of a linear map of the first token
@@ -40,8 +40,9 @@ struct BertConfig {
     BertConfig config = *this;
     config.block = all.block;
     config.each_layer = all.each_layer;
-    config.position = detail::position_of("bert", position, all, max_positions);
-    if constexpr (requires { config.position.max_positions; }) config.max_positions = config.position.max_positions;
+    config.position = detail::position_of("bert", position, all, max_positions != 0 ? max_positions : 512);
+    if constexpr (requires { config.position.max_positions; })
+      detail::update_size("bert", "max_positions", config.max_positions, config.position.max_positions);
     return config;
   }
   StackConfig<BlockConfig> stack() const { return {.layers = layers, .block = block, .each_layer = each_layer}; }

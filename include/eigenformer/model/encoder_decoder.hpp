@@ -35,12 +35,12 @@ struct EncoderDecoderConfig {
   Index source_vocabulary = 0, target_vocabulary = 0;  ///< V; equal when all tables are shared
   Index encoder_layers = 6, decoder_layers = 6;        ///< L
   EncoderBlockConfig block{};                          ///< of the encoder
-  std::optional<DecoderBlockConfig> decoder_block{};  ///< none: as `block` in all of its parts, without a window across
+  std::optional<DecoderBlockConfig> decoder_block{};   ///< none: as_decoder(); else all of it, nothing from `block`
   EncoderPositionConfig position{};
-  DecoderPositionConfig target_position{};
+  std::optional<DecoderPositionConfig> target_position{};  ///< none: as `position`
   Sharing sharing = Sharing::all;
   std::optional<bool> final_norm{};  ///< after both stacks; none: as the arrangement needs it
-  Index max_positions = 1024;        ///< tokens, for learned positions
+  Index max_positions = 0;           ///< tokens, for learned positions; 0: as they say, 1024
   bool scaled_embedding = true;      ///< looked-up rows are multiplied by √D
   bool embedding_norm = false;       ///< a norm right after each embedding
   bool logit_bias = false;           ///< a bias on the logits
@@ -55,18 +55,25 @@ struct EncoderDecoderConfig {
     require_range("encoder_decoder", "max_positions", max_positions, 0);
     require_range("encoder_decoder", "logit_scale", logit_scale, smallest_real);
     EncoderDecoderConfig config = *this;
-    config.block = block.completed();
-    config.decoder_block = (decoder_block ? *decoder_block : as_decoder()).completed();
+    config.block = encoder().completed().block;
+    config.decoder_block = decoder().completed().block;
     ensure(config.decoder_block->width == block.width, "encoder_decoder", "a decoder of width ",
            config.decoder_block->width, " cannot see an encoder of ", block.width);
-    config.position = detail::position_of("encoder_decoder", position, config.encoder(), max_positions);
-    config.target_position = detail::position_of("encoder_decoder", target_position, config.decoder(), max_positions);
+    const Index positions = max_positions != 0 ? max_positions : 1024;
+    config.position = detail::position_of("encoder_decoder", position, config.encoder(), positions);
+    config.target_position = detail::position_of("encoder_decoder", target_position ? *target_position : as_target(),
+                                                 config.decoder(), positions);
+    if constexpr (requires { config.position.max_positions == config.target_position->max_positions; })
+      if (config.target_position->max_positions != max_positions)
+        detail::update_size("encoder_decoder", "max_positions", config.max_positions, config.position.max_positions);
     return config;
   }
 
-  /// Of the two stacks, if this is completed.
+  /// Of the two stacks.
   StackConfig<EncoderBlockConfig> encoder() const { return {encoder_layers, block, final_norm, {}}; }
-  StackConfig<DecoderBlockConfig> decoder() const { return {decoder_layers, *decoder_block, final_norm, {}}; }
+  StackConfig<DecoderBlockConfig> decoder() const {
+    return {decoder_layers, decoder_block ? *decoder_block : as_decoder(), final_norm, {}};
+  }
 
   /// The config of a block of the decoder whose parts are as those of the encoder.
   DecoderBlockConfig as_decoder() const {
@@ -91,6 +98,11 @@ struct EncoderDecoderConfig {
                     config.residual;
                   })
       copy(block.residual, config.residual);
+    if constexpr (requires {
+                    block.norm;
+                    config.residual.norm;
+                  })
+      copy(block.norm, config.residual.norm);
     return config;
   }
 
@@ -114,12 +126,18 @@ struct EncoderDecoderConfig {
   friend bool operator==(const EncoderDecoderConfig&, const EncoderDecoderConfig&) = default;
 
  private:
+  DecoderPositionConfig as_target() const {
+    DecoderPositionConfig target{};
+    copy(position, target);
+    return target;
+  }
   template <class From, class To>
   static void copy(const From& from, To& to) {
     if constexpr (std::is_same_v<From, To>) to = from;
     else
-      ensure(from == From{}, "encoder_decoder",
-             "the blocks have parts of different kinds, and so decoder_block must be given");
+      ensure(
+          from == From{}, "encoder_decoder",
+          "blocks or positions have parts of different kinds, and so decoder_block or target_position must be given");
   }
 };
 
@@ -144,17 +162,19 @@ struct BasicEncoderDecoder {
   std::optional<Embedding<T>> target_embedding;  // (V, D), unless shared with the source
   EncoderPosition position;
   DecoderPosition target_position;
-  std::optional<Norm> embedding_norm, target_embedding_norm;  // (D)
+  std::optional<Norm> embedding_norm;                                    // (D)
+  std::optional<typename DecoderBlockType::Norm> target_embedding_norm;  // (D)
   Stack<EncoderBlockType> encoder;
   Stack<DecoderBlockType> decoder;
   std::optional<Linear<T>> head;  // (V, D), unless tied to the target embedding
   Tensor<T, 1> logit_bias;        // (V), or none
-  double dropout, logit_scale;
+  double dropout, target_dropout, logit_scale;
 
   explicit BasicEncoderDecoder(const Config& given)
       : config(given.completed()), embedding({config.source_vocabulary, config.block.width, config.scaled_embedding}),
-        position(config.position), target_position(config.target_position), encoder(config.encoder()),
-        decoder(config.decoder()), dropout(config.block.dropout), logit_scale(config.logit_scale) {
+        position(config.position), target_position(*config.target_position), encoder(config.encoder()),
+        decoder(config.decoder()), dropout(config.block.dropout), target_dropout(config.decoder_block->dropout),
+        logit_scale(config.logit_scale) {
     check_position<EncoderPosition, EncoderBlockType>();
     check_position<DecoderPosition, DecoderBlockType>();
     static_assert(position_fits<NoPosition<T>, decltype(DecoderBlockType::cross_attention)>,
@@ -168,7 +188,7 @@ struct BasicEncoderDecoder {
     }
     if (config.embedding_norm) {
       embedding_norm.emplace(config.block.end_norm());
-      target_embedding_norm.emplace(config.block.end_norm());
+      target_embedding_norm.emplace(config.decoder_block->end_norm());
     }
     if (config.sharing == Sharing::none || config.sharing == Sharing::source_and_target)
       head.emplace(LinearConfig{config.block.width, config.target_vocabulary, false});
@@ -197,7 +217,7 @@ struct BasicEncoderDecoder {
     ensure(source.given(), "encoder_decoder", "no source is given");
     AttentionCall<T> call{.mask = {.key_lengths = lengths, .query_lengths = lengths}};
     position.attend(ctx, source.extent(0), source.extent(1), {}, call);
-    return encoder(ctx, embed(ctx, embedding, position, embedding_norm, source), call);
+    return encoder(ctx, embed(ctx, embedding, position, embedding_norm, dropout, source), call);
   }
 
   /// ids (B, N) and memory (B, M, D) → hidden states (B, N, D)
@@ -208,7 +228,7 @@ struct BasicEncoderDecoder {
     AttentionCall<T> call{.mask = {.causal = true, .key_lengths = target_lengths, .query_lengths = target_lengths}};
     target_position.attend(ctx, target.extent(0), target.extent(1), {}, call);
     return decoder(
-        ctx, embed(ctx, target_table(), target_position, target_embedding_norm, target), call,
+        ctx, embed_target(ctx, target), call,
         AttentionCall<T>{.memory = memory, .mask = {.key_lengths = source_lengths, .query_lengths = target_lengths}});
   }
 
@@ -247,9 +267,7 @@ struct BasicEncoderDecoder {
     const Positions positions = state.positions(ctx, tokens);
     AttentionCall<T> call = state.call(tokens);
     target_position.attend(ctx, 1, count, positions, call);
-    return decoder(ctx,
-                   embed(ctx, target_table(), target_position, target_embedding_norm,
-                         ConstView<Id, 1>(tokens.ids).reshape(Shape{Index{1}, count}), positions),
+    return decoder(ctx, embed_target(ctx, ConstView<Id, 1>(tokens.ids).reshape(Shape{Index{1}, count}), positions),
                    call, state.call_across(ctx, tokens));
   }
 
@@ -277,10 +295,13 @@ struct BasicEncoderDecoder {
   }
 
  private:
-  ConstView<T, 3> embed(Context& ctx, const Embedding<T>& table, const auto& where, const std::optional<Norm>& norm,
-                        ConstView<Id, 2> ids, const Positions& positions = {}) const {
+  static ConstView<T, 3> embed(Context& ctx, const Embedding<T>& table, const auto& where, const auto& norm,
+                               double dropped, ConstView<Id, 2> ids, const Positions& positions = {}) {
     const auto x = where.embed(ctx, table(ctx, ids), positions);
-    return op::dropout(ctx, norm ? (*norm)(ctx, x) : x, dropout);
+    return op::dropout(ctx, norm ? (*norm)(ctx, x) : x, dropped);
+  }
+  ConstView<T, 3> embed_target(Context& ctx, ConstView<Id, 2> ids, const Positions& positions = {}) const {
+    return embed(ctx, target_table(), target_position, target_embedding_norm, target_dropout, ids, positions);
   }
 };
 

@@ -23,9 +23,9 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 
 template <class BlockConfig, class PositionConfig>
 struct LanguageModelConfig {
-  Index vocabulary = 0;        ///< V
-  Index max_positions = 1024;  ///< tokens, for learned positions
-  Index layers = 12;           ///< L
+  Index vocabulary = 0;     ///< V
+  Index max_positions = 0;  ///< tokens, for learned positions; 0: as they say, 1024
+  Index layers = 12;        ///< L
   BlockConfig block{};
   PositionConfig position{};
   bool tied = true;                       ///< the output projection is the embedding
@@ -45,8 +45,9 @@ struct LanguageModelConfig {
     LanguageModelConfig config = *this;
     config.block = all.block;
     config.each_layer = all.each_layer;
-    config.position = detail::position_of("language_model", position, all, max_positions);
-    if constexpr (requires { config.position.max_positions; }) config.max_positions = config.position.max_positions;
+    config.position = detail::position_of("language_model", position, all, max_positions != 0 ? max_positions : 1024);
+    if constexpr (requires { config.position.max_positions; })
+      detail::update_size("language_model", "max_positions", config.max_positions, config.position.max_positions);
     if (tied) config.head_bias = false;
     return config;
   }

@@ -30,9 +30,11 @@ struct StackConfig {
            each_layer.size(), " configs for each of ", layers, " layers");
     StackConfig config = *this;
     config.block = block.completed();
+    detail::share_dropout(config.block);
     for (BlockConfig& each : config.each_layer) {
       each = each.completed();
       ensure(each.width == block.width, "stack", "a layer of width ", each.width, " among those of ", block.width);
+      detail::share_dropout(each);
     }
     return config;
   }
