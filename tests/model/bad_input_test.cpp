@@ -77,7 +77,7 @@ TEST(BadConfig, EncoderDecoder) {
 TEST(BadConfig, PositionsThatFitSomeLayers) {
   Llama<float>::Config rotated{.vocabulary = 7, .layers = 2, .block = {.width = 8, .heads = 2}};
   rotated.each_layer.assign(2, rotated.block);
-  EXPECT_EQ(Llama<float>{rotated}.position.config.head_width, 4);
+  EXPECT_EQ(Llama<float>{rotated}.position.config->head_width, 4);
   rotated.each_layer[1].heads = 1;
   EXPECT_EQ(error_of([&] { Llama<float>{rotated}; }),
             "[language_model] positions are for heads of width 4, but those of layer 1 have width 8");

@@ -299,7 +299,7 @@ TEST(Defaults, OfTheTarget) {
                                                      .embedding_norm = true};
   const EncoderDecoder<PostNorm<None>> model(paper);
   EXPECT_EQ(model.target_position.base, 50);
-  EXPECT_TRUE(model.target_position.layout.halves);
+  EXPECT_TRUE(model.target_position.layout->halves);
   EXPECT_EQ(model.target_dropout, 0.5);
   auto own = paper;
   own.target_position = SinusoidalConfig{};

@@ -260,12 +260,12 @@ TEST(FolderSettings, FactorOfLongRopeByVersion) {
       continue;
     }
     const auto model = load_stored<Llama<float>>(checkpoint).model;
-    EXPECT_DOUBLE_EQ(model.position.frequencies.attention_factor, each.attention_factor);
+    EXPECT_DOUBLE_EQ(model.position.frequencies->attention_factor, each.attention_factor);
     const auto again = load_stored<Llama<float>>(checkpoint_of(model)).model;
     EXPECT_EQ(again.config, model.config);
     rope["attention_factor"] = 1.25;  // said, it counts
     checkpoint.config[each.newer ? "rope_parameters" : "rope_scaling"] = rope;
-    EXPECT_EQ(load_stored<Llama<float>>(checkpoint).model.position.frequencies.attention_factor, 1.25);
+    EXPECT_EQ(load_stored<Llama<float>>(checkpoint).model.position.frequencies->attention_factor, 1.25);
   }
 }
 
@@ -276,7 +276,7 @@ TEST(FolderSettings, ScalesOfYarn) {
   Checkpoint checkpoint = checkpoint_of(small_model<Llama<float>>(config));
   const auto factor = [&](const nlohmann::json& scale, const nlohmann::json& of_all) {
     checkpoint.config["rope_scaling"].update({{"mscale", scale}, {"mscale_all_dim", of_all}});
-    return load_stored<Llama<float>>(checkpoint).model.position.frequencies.attention_factor;
+    return load_stored<Llama<float>>(checkpoint).model.position.frequencies->attention_factor;
   };
   EXPECT_NEAR(factor(nullptr, nullptr), 1.1386294, 1e-7);
   EXPECT_NEAR(factor(1, 0.7), 1.1386294 / 1.0970406, 1e-7);
@@ -324,7 +324,7 @@ TEST(FolderSettings, HeadsOfAnyWidth) {
   EXPECT_EQ(attention.query.weight.shape(), (Shape{32, 24}));
   EXPECT_EQ(attention.key.weight.shape(), (Shape{16, 24}));
   EXPECT_DOUBLE_EQ(attention.scale, 0.25);
-  EXPECT_EQ(model.position.config.head_width, 16);
+  EXPECT_EQ(model.position.config->head_width, 16);
   config.block.width = 32;
   mistral = checkpoint_of(small_model<Mistral<float>>(config));
   mistral.config["head_dim"] = nullptr;

@@ -219,9 +219,9 @@ void expect_tiny_texts(const Model& model, const PretrainedFacts& facts, TinyRef
     const auto ids = reference.ids("long_ids");
     auto state = model.start();
     bool dynamic = false, by_length = false;
-    if constexpr (requires { model.position.config.scaling; }) {
-      dynamic = std::holds_alternative<DynamicNtkScaling>(model.position.config.scaling);
-      by_length = dynamic || std::holds_alternative<LongScaling>(model.position.config.scaling);
+    if constexpr (requires { model.position.config->scaling; }) {
+      dynamic = std::holds_alternative<DynamicNtkScaling>(model.position.config->scaling);
+      by_length = dynamic || std::holds_alternative<LongScaling>(model.position.config->scaling);
     }
     if (by_length) {
       expect_contains(error_of([&] {

@@ -517,7 +517,7 @@ TEST(HuggingFace, RotaryScalings) {
     const auto numbers = [&] {
       auto files = checkpoint.open();
       const auto loaded = load_hugging_face<Llama<float>>(files);
-      EXPECT_EQ(loaded.model.position.config.scaling.index(), scaling.index());
+      EXPECT_EQ(loaded.model.position.config->scaling.index(), scaling.index());
       return loaded.model.config;
     };
     EXPECT_EQ(numbers(), model.config);

@@ -45,7 +45,7 @@ struct DeepNorm {
   static constexpr bool needs_final_norm = false;
 
   Norm norm;  // (D)
-  double alpha, dropout;
+  Fixed<double> alpha, dropout;
 
   explicit DeepNorm(const Config& config)
       : norm(config.completed().norm), alpha(config.alpha), dropout(config.dropout.value_or(0)) {}

@@ -19,7 +19,7 @@ struct LayerScale {
 
   Norm norm;            // (D)
   Tensor<T, 1> weight;  // (D)
-  double dropout;
+  Fixed<double> dropout;
 
   explicit LayerScale(const Config& config)
       : norm(config.completed().norm), weight(Shape{*config.completed().width}), dropout(config.dropout.value_or(0)) {}
@@ -43,7 +43,7 @@ struct ReZero {
   static constexpr bool needs_final_norm = false;
 
   Tensor<T, 1> weight;  // (1)
-  double dropout;
+  Fixed<double> dropout;
 
   explicit ReZero(const Config& config) : weight(Shape{1}), dropout(*config.completed().dropout) {}
 

@@ -54,7 +54,7 @@ struct ParallelBlock {
   Norm norm;  // (D)
   SelfAttention attention;
   FeedForward feed_forward;
-  double dropout;
+  Fixed<double> dropout;
 
   explicit ParallelBlock(const Config& config)
       : norm(config.completed().norm), attention(config.completed().attention),

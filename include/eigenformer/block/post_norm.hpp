@@ -16,7 +16,7 @@ struct PostNorm {
   static constexpr bool needs_final_norm = false;
 
   Norm norm;  // (D)
-  double dropout;
+  Fixed<double> dropout;
 
   explicit PostNorm(const Config& config) : norm(config.completed().norm), dropout(config.dropout.value_or(0)) {}
 

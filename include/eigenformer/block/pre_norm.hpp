@@ -16,7 +16,7 @@ struct PreNorm {
   static constexpr bool needs_final_norm = true;
 
   Norm norm;  // (D)
-  double dropout;
+  Fixed<double> dropout;
 
   explicit PreNorm(const Config& config) : norm(config.completed().norm), dropout(config.dropout.value_or(0)) {}
 

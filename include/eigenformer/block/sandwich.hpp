@@ -16,7 +16,7 @@ struct Sandwich {
   static constexpr bool needs_final_norm = true;
 
   Norm before, after;  // (D)
-  double dropout;
+  Fixed<double> dropout;
 
   explicit Sandwich(const Config& config)
       : before(config.completed().norm), after(config.completed().norm), dropout(config.dropout.value_or(0)) {}

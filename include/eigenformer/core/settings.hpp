@@ -1,9 +1,10 @@
-// The ranges of settings, checked in one way.
+// Settings: their ranges, checked in one way, and the numbers that parts are made with.
 #pragma once
 
 #include <concepts>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "eigenformer/core/error.hpp"
 #include "eigenformer/core/scalar.hpp"
@@ -30,5 +31,18 @@ inline void require_range(std::string_view place, std::string_view field, std::s
                           double high = largest_real) {
   ensure(low <= value && value < high, place, field, " ", value, " is invalid: must be in [", low, ", ", high, ")");
 }
+
+/// A number of a part: read like any other, but given by the constructor alone, so that the model's config, which is
+/// saved with its weights, stays true. A whole part can be assigned to; for other numbers, make one of another config.
+template <class Value>
+class Fixed {
+ public:
+  constexpr explicit Fixed(Value value) : value_(std::move(value)) {}
+  constexpr operator const Value&() const { return value_; }
+  constexpr const Value* operator->() const { return &value_; }
+
+ private:
+  Value value_;
+};
 
 }  // namespace eigenformer

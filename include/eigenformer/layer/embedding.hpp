@@ -27,7 +27,7 @@ struct Embedding {
   using Config = EmbeddingConfig;
 
   Weight<T> weight;  // (V, D)
-  double scale;
+  Fixed<double> scale;
 
   explicit Embedding(const EmbeddingConfig& config)
       : scale(config.scaled ? std::sqrt(static_cast<double>(config.width)) : 1) {

@@ -82,7 +82,7 @@ struct BasicBert {
   Norm embedding_norm;          // (D)
   Stack<Block> encoder;
   std::optional<Linear<T>> pooler;  // (D, D)
-  double dropout;
+  Fixed<double> dropout;
 
   explicit BasicBert(const Config& given)
       : config(given.completed()), embedding({config.vocabulary, config.block.width, false}), position(config.position),

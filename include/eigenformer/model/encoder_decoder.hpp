@@ -168,7 +168,7 @@ struct BasicEncoderDecoder {
   Stack<DecoderBlockType> decoder;
   std::optional<Linear<T>> head;  // (V, D), unless tied to the target embedding
   Tensor<T, 1> logit_bias;        // (V), or none
-  double dropout, target_dropout, logit_scale;
+  Fixed<double> dropout, target_dropout, logit_scale;
 
   explicit BasicEncoderDecoder(const Config& given)
       : config(given.completed()), embedding({config.source_vocabulary, config.block.width, config.scaled_embedding}),

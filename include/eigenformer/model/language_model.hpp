@@ -91,7 +91,7 @@ struct LanguageModel {
   std::optional<typename Block::Norm> embedding_norm;  // (D)
   Stack<Block> decoder;
   std::optional<Linear<T>> head;  // (V, D), unless tied
-  double dropout, logit_cap;
+  Fixed<double> dropout, logit_cap;
 
   explicit LanguageModel(const Config& given)
       : config(given.completed()), embedding({config.vocabulary, config.block.width, config.scaled_embedding}),

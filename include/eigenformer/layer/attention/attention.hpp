@@ -25,7 +25,7 @@ struct Attention : AttentionProjections<T> {
   Tensor<T, 1> sinks;  // (H), or none
   Heads heads;
   Scores scores;
-  Index window;
+  Fixed<Index> window;
 
   explicit Attention(const Config& config)
       : Projections(config.completed()), heads(config.completed().per_head), scores(config.completed().scores),

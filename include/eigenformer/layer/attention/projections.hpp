@@ -13,8 +13,8 @@ struct AttentionProjections {
   Linear<T> key;     // (K·E, D)
   Linear<T> value;   // (K·E, D)
   Linear<T> output;  // (D, H·E)
-  Index head_width;
-  double scale, dropout;
+  Fixed<Index> head_width;
+  Fixed<double> scale, dropout;
 
   /// Of the completed config of any kind of attention.
   template <class Config>

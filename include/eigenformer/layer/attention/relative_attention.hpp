@@ -49,7 +49,7 @@ struct RelativeAttention : AttentionProjections<T> {
 
   Tensor<T, 2> relative_key;    // (2k + 1, E)
   Tensor<T, 2> relative_value;  // (E, 2k + 1): a linear map of the sums of weights by distance
-  Index clip;
+  Fixed<Index> clip;
 
   explicit RelativeAttention(const Config& config) : Projections(config.completed()), clip(config.clip) {
     relative_key = Tensor<T, 2>(Shape{2 * clip + 1, head_width});

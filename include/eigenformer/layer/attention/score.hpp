@@ -42,9 +42,9 @@ template <Real T = float>
 struct AlibiScores {
   using Config = AlibiScoresConfig;
 
-  Index heads;
+  Fixed<Index> heads;
 
-  explicit AlibiScores(const Config& config) : heads(config.heads) { require_range("alibi", "heads", heads, 1); }
+  explicit AlibiScores(const Config& config) : heads(config.heads) { require_range("alibi", "heads", config.heads, 1); }
   static void visit(auto&&, auto&...) {}
   kernel::AlibiScore<T> bind(Context& ctx, const AttentionCall<T>&) const {
     const View<T, 1> slopes = ctx.arena.allocate<T>(Shape{heads});
@@ -65,10 +65,10 @@ template <Real T = float>
 struct CappedScores {
   using Config = CappedScoresConfig;
 
-  double cap;
+  Fixed<double> cap;
 
   explicit CappedScores(const Config& config) : cap(config.cap) {
-    require_range("attention", "cap", cap, smallest_real);
+    require_range("attention", "cap", config.cap, smallest_real);
   }
   static void visit(auto&&, auto&...) {}
   kernel::CappedScore<T> bind(Context&, const AttentionCall<T>&) const { return {static_cast<T>(cap)}; }

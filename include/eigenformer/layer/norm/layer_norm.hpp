@@ -28,7 +28,7 @@ struct LayerNorm {
 
   Tensor<T, 1> weight;  // (D), or none
   Tensor<T, 1> bias;    // (D), or none
-  double epsilon;
+  Fixed<double> epsilon;
 
   explicit LayerNorm(const LayerNormConfig& config) : epsilon(config.epsilon) {
     require_range("layer_norm", "width", config.width, 1);

@@ -26,7 +26,7 @@ struct RmsNorm {
   using Config = RmsNormConfig;
 
   Tensor<T, 1> weight;  // (D), or none
-  double epsilon;
+  Fixed<double> epsilon;
 
   explicit RmsNorm(const RmsNormConfig& config) : epsilon(config.epsilon) {
     require_range("rms_norm", "width", config.width, 1);

@@ -27,7 +27,7 @@ struct ScaleNorm {
   using Config = ScaleNormConfig;
 
   Tensor<T, 1> weight;  // (1): g
-  double factor, epsilon;
+  Fixed<double> factor, epsilon;
 
   explicit ScaleNorm(const ScaleNormConfig& config)
       : factor(1 / std::sqrt(static_cast<double>(config.width))), epsilon(config.epsilon) {

@@ -25,12 +25,12 @@ struct Relative : NoPosition<T> {
   static constexpr PositionInputs gives{.bias = true};
 
   Tensor<T, 2> weight;  // (buckets, H)
-  RelativeBuckets buckets;
+  Fixed<RelativeBuckets> buckets;
 
-  explicit Relative(const Config& config) : buckets{config.buckets, config.furthest, Bidirectional} {
+  explicit Relative(const Config& config) : buckets(RelativeBuckets{config.buckets, config.furthest, Bidirectional}) {
     require_range("relative", "buckets", config.buckets, 1);
     require_range("relative", "furthest", config.furthest, 1);
-    buckets.validate();
+    buckets->validate();
     require_range("relative", "heads", config.heads, 1);
     weight = Tensor<T, 2>(Shape{config.buckets, config.heads});
   }

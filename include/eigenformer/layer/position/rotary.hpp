@@ -268,23 +268,24 @@ struct Rotary : NoPosition<T> {
   using Config = RotaryConfig;
   static constexpr PositionInputs gives{.rotary = true};
 
-  Config config;
-  RotaryFrequencies frequencies;  // of sequences of no length: what they are, unless the scaling looks at the length
+  Fixed<Config> config;
+  Fixed<RotaryFrequencies>
+      frequencies;  // of sequences of no length: what they are, unless the scaling looks at the length
 
-  explicit Rotary(const Config& given) : config(given.completed()), frequencies(config, 0) {}
+  explicit Rotary(const Config& given) : config(given.completed()), frequencies(RotaryFrequencies(config, 0)) {}
 
   void attend(Context& ctx, Index batch, Index tokens, const Positions& positions, AttentionCall<T>& call) const {
     positions.validate("rotary", batch, tokens);
-    if (!std::holds_alternative<DynamicNtkScaling>(config.scaling) &&
-        !std::holds_alternative<LongScaling>(config.scaling)) {
-      call.rotary = op::rotary_table<T>(ctx, frequencies.values, frequencies.attention_factor, config.layout, batch,
+    if (!std::holds_alternative<DynamicNtkScaling>(config->scaling) &&
+        !std::holds_alternative<LongScaling>(config->scaling)) {
+      call.rotary = op::rotary_table<T>(ctx, frequencies->values, frequencies->attention_factor, config->layout, batch,
                                         tokens, positions);
       return;
     }
     // Every sequence has its own length, padding not counted, and so its own frequencies.
     call.mask.check_lengths("rotary", batch, tokens, tokens);
     ensure(!call.caches, "rotary", "frequencies that depend on the length do not go with keys from a cache");
-    const Shape<3> shape{batch, tokens, static_cast<Index>(frequencies.values.size())};
+    const Shape<3> shape{batch, tokens, static_cast<Index>(frequencies->values.size())};
     const auto cosine = ctx.arena.allocate<T>(shape), sine = ctx.arena.allocate<T>(shape);
     for (Index b = 0; b < batch; ++b) {
       Index length = 0;
@@ -296,7 +297,7 @@ struct Rotary : NoPosition<T> {
       kernel::rotary_table<T>(ctx.threads, own.values, own.attention_factor, its, cosine.slice(0, b, 1),
                               sine.slice(0, b, 1));
     }
-    call.rotary = {cosine, sine, config.layout};
+    call.rotary = {cosine, sine, config->layout};
   }
 };
 

@@ -25,11 +25,12 @@ template <Real T = float>
 struct Sinusoidal : NoPosition<T> {
   using Config = SinusoidalConfig;
 
-  double base;
-  SinusoidLayout layout;
+  Fixed<double> base;
+  Fixed<SinusoidLayout> layout;
 
-  explicit Sinusoidal(const Config& config = {}) : base(config.base), layout{config.halves, config.inclusive} {
-    require_range("sinusoidal", "base", base, smallest_real);
+  explicit Sinusoidal(const Config& config = {})
+      : base(config.base), layout(SinusoidLayout{config.halves, config.inclusive}) {
+    require_range("sinusoidal", "base", config.base, smallest_real);
   }
 
   /// x (B, N, D) at positions first, first + 1, … → x + PE (B, N, D)
