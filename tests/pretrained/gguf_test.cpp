@@ -208,6 +208,19 @@ TEST_F(SharedGgufModels, OfLlamaCppGiveTheReferenceInEveryFormat) {
   }
 }
 
+// Blocks of any type go into any format, a matrix at a time.
+TEST_F(SharedGgufModels, ArePackedAsTheyAreRead) {
+  const std::filesystem::path path = folder / "stories260K/stories260K-q4_0.gguf";
+  const Tensor<Id, 2> ids = random_ids(Shape{2, 9}, 0, 512, 1);
+  Context ctx;
+  for (const Format format : {Format::bf16, Format::int8, Format::int4}) {
+    auto packed = load_gguf<Llama<float>>(path);
+    pack(ctx, packed.model, {.format = format, .keep_values = false});
+    const auto loaded = load_gguf<Llama<float>>(path, {.format = format});
+    EXPECT_TRUE(identical(loaded.model(ctx, {.ids = ids}), packed.model(ctx, {.ids = ids})));
+  }
+}
+
 TEST_F(SharedGgufModels, BrokenAsModelsAreRefused) {
   const std::map<std::string, std::string> reasons{
       {"nano-arch", R"(key "general.architecture" is "nosuch")"},
