@@ -4,6 +4,7 @@
 #include "eigenformer/core/arena.hpp"
 #include "eigenformer/kernel/feed_forward.hpp"
 #include "eigenformer/kernel/gemm.hpp"
+#include "eigenformer/kernel/word_product.hpp"
 
 namespace eigenformer::bench {
 namespace {
@@ -60,20 +61,20 @@ const FormatCase formats[] = {{Format::f16, 0, "f16"},
 void add_linear(Index in, Index out, int threads) {
   for (const auto& [format, group, name] : formats)
     for (const Index rows : {8, 64, 256, 1024})
-      add(sized("linear_packed_" + name, in, out, rows, threads),
-          [=, format = format, group = group](benchmark::State& state) {
-            const Threads pool(threads);
-            Arena arena;
-            const auto x = normal(Shape{rows, in}), weight = normal(Shape{out, in});
-            const auto bias = normal(Shape{out});
-            const InFormat w(pool, weight, format, group);
-            Tensor<float, 2> y(Shape{rows, out});
-            const auto run_once = [&] {
-              kernel::multiply(pool, arena, x.view(), w.words, y.view(), false, kernel::AddBias<float>{bias.data()});
-            };
-            run_once();
-            run_flops(state, 2.0 * static_cast<double>(rows * in * out), threads, run_once, format);
-          });
+      add(sized("linear_packed_" + name, in, out, rows, threads), [=, format = format,
+                                                                   group = group](benchmark::State& state) {
+        const Threads pool(threads);
+        Arena arena;
+        const auto x = normal(Shape{rows, in}), weight = normal(Shape{out, in});
+        const auto bias = normal(Shape{out});
+        const InFormat w(pool, weight, format, group);
+        Tensor<float, 2> y(Shape{rows, out});
+        const auto run_once = [&] {
+          kernel::multiply_words(pool, arena, x.view(), w.words, y.view(), false, kernel::AddBias<float>{bias.data()});
+        };
+        run_once();
+        run_flops(state, 2.0 * static_cast<double>(rows * in * out), threads, run_once, format);
+      });
   for (const Index rows : {8, 64, 256, 1024}) {
     add_product("linear_packed", in, out, rows, threads,
                 [](auto&& timed, auto& pool, auto& arena, auto& x, auto& weight, auto& bias) {
@@ -160,7 +161,7 @@ const int registered = [] {
             Tensor<float, 2> y(Shape{1, 16384});
             run_bytes(
                 state, static_cast<double>(w.words.bytes()), [&] { return read_bandwidth(threads); },
-                [&] { kernel::multiply(pool, arena, x.view(), w.words, y.view(), false); });
+                [&] { kernel::multiply_words(pool, arena, x.view(), w.words, y.view(), false); });
           });
     for (const bool plain : {false, true})
       add(on_threads(plain ? "linear_row_plain/4096x16384" : "linear_row/4096x16384", threads),

@@ -13,6 +13,7 @@
 #include "eigenformer/core/arena.hpp"
 #include "eigenformer/core/half.hpp"
 #include "eigenformer/kernel/gemm.hpp"
+#include "eigenformer/kernel/word_product.hpp"
 #include "support/guarded.hpp"
 #include "support/tensors.hpp"
 #include "support/tolerance.hpp"
@@ -228,7 +229,7 @@ TEST(Formats, ProductsAreThoseOfTheDefinition) {
         arena.reset();
         const Guarded<float, 2> w(Shape{width, depth}, {}, 1), x(Shape{15, depth}, {}, 2), y(Shape{15, width}, {});
         const Packed packed(w, kind);
-        kernel::multiply({}, arena, ConstView<float, 2>(x), packed.words, y.view(), false);
+        kernel::multiply_words({}, arena, ConstView<float, 2>(x), packed.words, y.view(), false);
         for (Index i = 0; i < 15; ++i)
           for (Index n = 0; n < width; ++n)
             ASSERT_EQ(y(i, n), plain_product(x.view().row(i), packed, n))
@@ -246,12 +247,12 @@ TEST(Formats, SameBitsForAnyRowsAndThreads) {
     const Packed packed(w, kind), by_threads(w, kind, nullptr, three);
     EXPECT_EQ(packed.memory, by_threads.memory);
     Tensor<float, 2> y(Shape{131, 150}), other(Shape{131, 150});
-    kernel::multiply({}, arena, x.view(), packed.words, y.view(), false);
-    kernel::multiply(three, arena, x.view(), packed.words, other.view(), false);
+    kernel::multiply_words({}, arena, x.view(), packed.words, y.view(), false);
+    kernel::multiply_words(three, arena, x.view(), packed.words, other.view(), false);
     EXPECT_TRUE(identical(y, other));
     for (Index first = 0, count = 1; first < 131; first += count, count = (std::min)(count + 3, 131 - first))
-      kernel::multiply({}, arena, x.view().slice(0, first, count), packed.words, other.view().slice(0, first, count),
-                       false);
+      kernel::multiply_words({}, arena, x.view().slice(0, first, count), packed.words,
+                             other.view().slice(0, first, count), false);
     EXPECT_TRUE(identical(y, other));
   }
 }
@@ -263,12 +264,12 @@ TEST(Formats, SumsAndEpilogues) {
     SCOPED_TRACE(name(kind));
     const Packed packed(w, kind);
     Tensor<float, 2> y(Shape{20, 70}), sum(Shape{20, 70});
-    kernel::multiply({}, arena, x.view(), packed.words, y.view(), false);
+    kernel::multiply_words({}, arena, x.view(), packed.words, y.view(), false);
     std::fill_n(sum.data(), sum.size(), 64.0f);
     const auto twice = [](Index, Index, float* out, Index count) {
       for (Index i = 0; i < count; ++i) out[i] *= 2;
     };
-    kernel::multiply({}, arena, x.view(), packed.words, sum.view(), true, twice);
+    kernel::multiply_words({}, arena, x.view(), packed.words, sum.view(), true, twice);
     for (Index i = 0; i < y.size(); ++i) ASSERT_NEAR(sum.data()[i], 2 * (64 + y.data()[i]), 3e-4);
   }
 }
@@ -286,7 +287,7 @@ TEST(Formats, StrangeRows) {
     std::fill_n(x.view().row(3), 64, 0.0f);
     for (Index k = 0; k < 64; ++k) x(4, k) = x(0, k) * 0x1p-100f;
     Tensor<float, 2> y(Shape{5, 10});
-    kernel::multiply({}, arena, x.view(), packed.words, y.view(), false);
+    kernel::multiply_words({}, arena, x.view(), packed.words, y.view(), false);
     for (Index n = 0; n < 10; ++n) {
       EXPECT_TRUE(std::isfinite(y(0, n)));
       EXPECT_TRUE(std::isnan(y(1, n)));
@@ -317,7 +318,7 @@ TEST(Formats, GroupsBearOutliers) {
   const auto error = [&](Index group) {
     const Packed packed(w, {Format::int8, group});
     Tensor<float, 2> y(Shape{4, 64});
-    kernel::multiply({}, arena, x.view(), packed.words, y.view(), false);
+    kernel::multiply_words({}, arena, x.view(), packed.words, y.view(), false);
     double lost = 0, size = 0;
     for (Index i = 0; i < 4; ++i)
       for (Index n = 0; n < 64; ++n) {

@@ -17,7 +17,6 @@
 #include "eigenformer/kernel/operand.hpp"
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
-#include "eigenformer/kernel/word_product.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
@@ -380,7 +379,7 @@ void multiply(const Threads& threads, Arena& arena, const Left<T>& a, const Oper
               const Epilogue<T>& epilogue = {}) {
   if constexpr (std::is_same_v<T, float>)
     if (b.words.words)
-      return multiply(threads, arena, {a.data, {a.rows, a.depth}, {a.stride, 1}}, b.words, c, add, epilogue);
+      return b.words.multiply(threads, arena, {a.data, {a.rows, a.depth}, {a.stride, 1}}, b.words, c, add, epilogue);
   if (!b.is_packed() && b.by_column && a.rows <= few_rows && !a.transposed)
     return detail::multiply_strips(threads, a, b.values, c, add, epilogue);
   const auto scratch = arena.scratch();

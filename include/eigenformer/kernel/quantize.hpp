@@ -15,6 +15,7 @@
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/kernel/dot.hpp"
+#include "eigenformer/kernel/epilogue.hpp"
 #include "eigenformer/kernel/row.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
@@ -37,6 +38,10 @@ struct PackedWords {
   float unit = 1;
   const std::uint32_t* words = nullptr;  // (panels, rows, 64)
   const Half* scales = nullptr;          // (panels, groups, 64), or null
+  /// C (M, N) = [C +] A·B, then the epilogue: multiply_words(), set by whoever makes the packed form, so that programs
+  /// without such formats do not compile it.
+  void (*multiply)(const Threads&, Arena&, ConstView<float, 2> a, const PackedWords& b, View<float, 2> c, bool add,
+                   const Epilogue<float>&) = nullptr;
 
   Index inputs_per_word() const { return format == Format::int4 ? 8 : format == Format::int8 ? 4 : 2; }
   bool is_whole() const { return format == Format::int8 || format == Format::int4; }

@@ -291,8 +291,8 @@ class WordProduct {
 }  // namespace detail
 
 /// C (M, N) = [C +] A·B, then the epilogue.
-inline void multiply(const Threads& threads, Arena& arena, ConstView<float, 2> a, const PackedWords& b,
-                     View<float, 2> c, bool add, const Epilogue<float>& epilogue = {}) {
+inline void multiply_words(const Threads& threads, Arena& arena, ConstView<float, 2> a, const PackedWords& b,
+                           View<float, 2> c, bool add, const Epilogue<float>& epilogue = {}) {
   const auto scratch = arena.scratch();
   detail::WordProduct(threads, arena, a, b, c, add, epilogue).run(threads);
 }

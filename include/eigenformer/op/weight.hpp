@@ -21,6 +21,7 @@
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/kernel/operand.hpp"
+#include "eigenformer/kernel/word_product.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
@@ -112,6 +113,7 @@ class Weight {
     if constexpr (std::is_same_v<T, float>)
       if (layout.format != Format::scalar) kernel::quantize(threads, values, layout, importance, to.get());
     layout_ = layout.format == Format::scalar ? layout : layout.at(to.get());
+    if constexpr (std::is_same_v<T, float>) layout_.multiply = kernel::multiply_words;
     packed_ = std::move(to);
     sampled_ = fingerprint(sample());
 #ifndef NDEBUG
