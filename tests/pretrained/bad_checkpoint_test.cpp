@@ -230,8 +230,9 @@ TEST(BadCheckpoint, TextsThatAreNoConfig) {
   const TemporaryFolder folder;
   expect_contains(error_of([&] { load_pretrained<float>(folder / "none"); }), "none: there is no such file or folder");
   write_file(folder / "x.txt", "");
-  expect_contains(error_of([&] { load_pretrained<float>(folder / "x.txt"); }),
-                  "x.txt: is neither a folder nor a GGUF file (.gguf) nor one of llama2.c (.bin)");
+  expect_contains(
+      error_of([&] { load_pretrained<float>(folder / "x.txt"); }),
+      "x.txt: is neither a folder nor a packed file (.safetensors) nor a GGUF file (.gguf) nor one of llama2.c (.bin)");
 }
 
 TEST(BadCheckpoint, Tensors) {

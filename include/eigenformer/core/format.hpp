@@ -19,6 +19,7 @@ enum class Format : std::uint8_t {
 };
 
 inline constexpr std::array<std::string_view, 5> format_names = {"scalar", "f16", "bf16", "int8", "int4"};
+inline constexpr const auto& names_of(Format) { return format_names; }
 inline constexpr std::string_view format_name(Format format) { return format_names[static_cast<std::size_t>(format)]; }
 inline std::optional<Format> format_of(std::string_view name) {
   for (std::size_t i = 0; i < format_names.size(); ++i)

@@ -98,6 +98,15 @@ struct ConfigJson {
   }
 };
 
+template <>
+struct ConfigJson<std::string> {
+  static nlohmann::json write(const std::string& text) { return text; }
+  static void read(std::string& text, const nlohmann::json& from, const std::string& place) {
+    ensure(from.is_string(), "config", place, " is ", shown_json(from), ", but must be a text");
+    text = from.get<std::string>();
+  }
+};
+
 template <class Value>
 struct ConfigJson<std::optional<Value>> {
   static nlohmann::json write(const std::optional<Value>& value) {
@@ -210,9 +219,10 @@ void each_difference(const Config& config, const Config& other, auto&& f) {
 
 }  // namespace detail
 
-/// Throws, naming `name` and the field, unless the text has exactly the fields of the config, each once.
-template <class Config>
-Config parse_config(std::string_view text, const std::string& name) {
+namespace detail {
+
+/// Throws, naming `name`, unless the text is JSON in which no object has a key twice.
+inline nlohmann::json parse_json(std::string_view text, const std::string& name) {
   using Event = nlohmann::json::parse_event_t;
   std::vector<std::set<std::string>> keys;  // of the objects that have begun
   const auto check_key = [&](int, Event event, nlohmann::json& parsed) {
@@ -223,10 +233,18 @@ Config parse_config(std::string_view text, const std::string& name) {
              parsed.get<std::string>(), " twice");
     return true;
   };
-  const nlohmann::json json = nlohmann::json::parse(text, check_key, /*allow_exceptions=*/false);
+  nlohmann::json json = nlohmann::json::parse(text, check_key, /*allow_exceptions=*/false);
   ensure(!json.is_discarded(), "config", name, ": the config is no JSON");
+  return json;
+}
+
+}  // namespace detail
+
+/// Throws, naming `name` and the field, unless the text has exactly the fields of the config, each once.
+template <class Config>
+Config parse_config(std::string_view text, const std::string& name) {
   Config config;
-  detail::ConfigJson<Config>::read(config, json, name + ": config");
+  detail::ConfigJson<Config>::read(config, detail::parse_json(text, name), name + ": config");
   return config;
 }
 

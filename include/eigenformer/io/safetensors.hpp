@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -67,6 +68,7 @@ class Safetensors {
   std::uint64_t bytes() const { return bytes_; }  ///< of the whole file
   const Metadata& metadata() const { return metadata_; }
   const StoredTensors& tensors() const { return tensors_; }
+  std::uint64_t data_begin() const { return data_; }  ///< where the elements begin, from which tensors count
 
   /// Null if there is no such tensor.
   const StoredTensor* find(std::string_view name) const {
@@ -228,6 +230,7 @@ class Safetensors {
 class SafetensorsWriter {
  public:
   Metadata metadata;
+  std::size_t alignment = 1;  ///< tensors of a multiple of so many bytes begin at one: they come first
 
   /// The elements are read by write(): they must stay until then. Reals, integers or bool; all but the last axis may
   /// have gaps, if they flatten to rows.
@@ -247,13 +250,28 @@ class SafetensorsWriter {
     };
     items_.emplace(name, std::move(item));
   }
+  /// A matrix that is made while it is written: row(i, to) gives row i.
+  template <class T, class F>
+  void add_rows(const std::string& name, const Shape<2>& shape, F row) {
+    add(name, ConstView<T, 2>(nullptr, shape));
+    items_.at(name).write = [=](std::ostream& file) {
+      std::vector<T> values(static_cast<std::size_t>(shape[1]));
+      for (Index i = 0; i < shape[0]; ++i) {
+        row(i, values.data());
+        file.write(reinterpret_cast<const char*>(values.data()),
+                   static_cast<std::streamsize>(values.size() * sizeof(T)));
+      }
+    };
+  }
 
   /// As replace_file() does: a failure is an Error, and leaves a file that was there as it was.
   void write(const std::filesystem::path& path) const {
-    std::vector<const Named*> order;  // the widest elements first: then every tensor is aligned
+    std::vector<const Named*> order;  // then the widest elements first: then every tensor is aligned
     for (const Named& item : items_) order.push_back(&item);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const Named* a, const Named* b) { return a->second.width > b->second.width; });
+    const auto rank = [&](const Named* item) {
+      return std::pair(item->second.bytes % alignment == 0, item->second.width);
+    };
+    std::stable_sort(order.begin(), order.end(), [&](const Named* a, const Named* b) { return rank(a) > rank(b); });
     const std::string header = header_of(order, path);
 
     replace_file("safetensors", path, [&](std::ostream& file) {
@@ -296,7 +314,8 @@ class SafetensorsWriter {
       fail("safetensors", path.string(), ": a name or a text of the metadata is not UTF-8");
     }
     header += '}';
-    header.resize((header.size() + 7) / 8 * 8, ' ');
+    const std::size_t unit = std::lcm(alignment, std::size_t{8});
+    header.resize((8 + header.size() + unit - 1) / unit * unit - 8, ' ');
     ensure(header.size() <= detail::longest_header, "safetensors", path.string(), ": the header would be ",
            header.size(), " bytes long, more than the format's limit of ", detail::longest_header);
     return header;

@@ -24,8 +24,8 @@
 #include <utility>
 #include <vector>
 
-#include "eigenformer/core/half.hpp"
 #include "eigenformer/core/error.hpp"
+#include "eigenformer/core/half.hpp"
 #include "eigenformer/core/scalar.hpp"
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/core/view.hpp"
@@ -91,6 +91,8 @@ template <class T>
 constexpr std::string_view dtype_of() {
   if constexpr (std::same_as<T, bool>) {
     return "BOOL";
+  } else if constexpr (std::same_as<T, Half>) {
+    return "F16";
   } else if constexpr (std::floating_point<T>) {
     static_assert(Real<T>);
     return sizeof(T) == 4 ? "F32" : "F64";

@@ -123,6 +123,13 @@ class Weight {
 #endif
   }
 
+  /// Takes a packed copy in a format from where it lies, which `owner` keeps, and has no values from then on.
+  void adopt(const kernel::PackedWords& words, const std::shared_ptr<const void>& owner) {
+    tensor_ = {};
+    layout_ = words;
+    packed_ = {owner, reinterpret_cast<const std::byte*>(words.words)};
+  }
+
   /// Keeps the packed copy alone.
   void give_up_values() {
     ensure(packed_ != nullptr, "weight", shape_, " is not packed");

@@ -18,27 +18,19 @@
 
 #include "eigenformer/core/open_file.hpp"
 #include "eigenformer/io/gguf.hpp"
-#include "eigenformer/pretrained/bart.hpp"
-#include "eigenformer/pretrained/bert.hpp"
 #include "eigenformer/pretrained/checkpoint_files.hpp"
+#include "eigenformer/pretrained/families.hpp"
 #include "eigenformer/pretrained/family_list.hpp"
 #include "eigenformer/pretrained/gguf.hpp"
 #include "eigenformer/pretrained/gguf_families.hpp"
-#include "eigenformer/pretrained/gpt2.hpp"
-#include "eigenformer/pretrained/llama.hpp"
 #include "eigenformer/pretrained/llama2c.hpp"
+#include "eigenformer/pretrained/packed_file.hpp"
 #include "eigenformer/pretrained/pretrained.hpp"
 #include "eigenformer/pretrained/saved_folder.hpp"
-#include "eigenformer/pretrained/t5.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
 namespace detail {
-
-/// All families of checkpoints; the rest follows from this list.
-using Families = FamilyList<Gpt2Family, LlamaFamily<LlamaTraits>, LlamaFamily<Qwen3Traits>, BertFamily<BertTraits>,
-                            BertFamily<RobertaTraits>, T5Family<T5Traits>, T5Family<T5v11Traits>,
-                            BartFamily<BartTraits>, BartFamily<MarianTraits>, MinGptFamily>;
 
 template <class Family>
 bool is_one_of(ConfigFile& config) {
@@ -102,7 +94,7 @@ Pretrained<Model> load_hugging_face(const std::filesystem::path& folder, const P
 
 /// A checkpoint of any family: its model is a variant, to be visited with std::visit.
 template <Real T = float>
-using AnyPretrained = Pretrained<decltype(detail::variant_of<T>(joined(detail::Families{}, detail::GgufFamilies{})))>;
+using AnyPretrained = Pretrained<decltype(detail::variant_of<T>(detail::AllFamilies{}))>;
 
 /// Loads whatever there is, as config.json's model_type says.
 template <Real T = float>
@@ -132,7 +124,7 @@ AnyPretrained<T> load_pretrained(Gguf& file, const PretrainedOptions& options = 
   return std::move(*loaded);
 }
 
-/// Of a folder, of a GGUF file, or of a llama2.c file.
+/// Of a folder, of a packed file, of a GGUF file, or of a llama2.c file.
 template <Real T = float>
 AnyPretrained<T> load_pretrained(const std::filesystem::path& path, const PretrainedOptions& options = {}) {
   std::error_code ignored;
@@ -142,9 +134,19 @@ AnyPretrained<T> load_pretrained(const std::filesystem::path& path, const Pretra
       Gguf file(path);
       return load_pretrained<T>(file, options);
     }
+    if (path.extension() == ".safetensors") {
+      ensure(options.format == Format::scalar && !options.format_of, "pretrained", path.string(),
+             ": is packed already, as its weights were when it was saved: it is read without a format");
+      return detail::load_any_packed<T>(path);
+    }
     ensure(path.extension() == ".bin", "pretrained", path.string(),
-           ": is neither a folder nor a GGUF file (.gguf) nor one of llama2.c (.bin)");
+           ": is neither a folder nor a packed file (.safetensors) nor a GGUF file (.gguf) nor one of llama2.c (.bin)");
     auto one = load_llama2c<T>(path);
+    if (options.format != Format::scalar || options.format_of) {
+      Context ctx(options.threads);
+      pack(ctx, one.model,
+           {.format = options.format, .group = options.group, .keep_values = false, .format_of = options.format_of});
+    }
     return {std::move(one.model), std::move(one.facts)};
   }
   CheckpointFiles files(path);

@@ -32,6 +32,15 @@ struct PretrainedFacts {
   Index max_positions = 0;                          ///< tokens that the model is made for; 0: not said
   std::vector<std::string> warnings{};  ///< what else the folder says that decides the text, and nothing here carries:
                                         ///< `folder/config.json: key "forced_bos_token_id" is 0`
+
+  static void fields(auto&& f, auto&... c) {
+    f("bos", c.bos...);
+    f("pad", c.pad...);
+    f("decoder_start", c.decoder_start...);
+    f("eos", c.eos...);
+    f("max_positions", c.max_positions...);
+    f("warnings", c.warnings...);
+  }
 };
 
 template <class Model_>

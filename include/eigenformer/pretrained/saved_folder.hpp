@@ -55,6 +55,10 @@ inline bool is_stale(std::string_view name) {
   return is_shard || name == "model.safetensors.index.json";
 }
 
+inline bool is_of_tokenizer(std::string_view name) {
+  return std::find(std::begin(tokenizer_files), std::end(tokenizer_files), name) != std::end(tokenizer_files);
+}
+
 /// The names in a folder of which f(name) holds, in order; none if there is no folder.
 template <class F>
 std::vector<std::string> names_in(const std::filesystem::path& folder, F&& f) {
@@ -64,6 +68,25 @@ std::vector<std::string> names_in(const std::filesystem::path& folder, F&& f) {
     if (const std::string name = file->path().filename().string(); f(name)) names.push_back(name);
   std::sort(names.begin(), names.end());
   return names;
+}
+
+/// Copies the tokenizer of a folder to another one. Throws, before anything is written, if it has none, or if there is
+/// another one in the other folder; without `write` it does no more.
+inline void copy_tokenizer(const std::filesystem::path& source, const std::filesystem::path& folder, bool write) {
+  std::error_code ignored;
+  if (std::filesystem::equivalent(source, folder, ignored)) return;
+  const std::vector<std::string> names = names_in(source, is_of_tokenizer);
+  ensure(!names.empty(), "pretrained", source.string(), ": is not a folder with a tokenizer");
+  for (const std::string& name : names) {
+    const std::string content = read_text(source / name, 1000);
+    const std::filesystem::path to = folder / name;
+    if (!is_missing(to)) {
+      ensure(read_text(to, 1000) == content, "pretrained", to.string(),
+             ": is of another model's tokenizer: save to another folder");
+    } else if (write) {
+      replace_text_file("pretrained", to, content);
+    }
+  }
 }
 
 class SavedFolder {
@@ -76,19 +99,16 @@ class SavedFolder {
       return std::any_of(std::begin(foreign_files), std::end(foreign_files),
                          [=](std::string_view pattern) { return matches(pattern, name); });
     };
-    const auto of_tokenizer = [](std::string_view name) {
-      return std::find(std::begin(tokenizer_files), std::end(tokenizer_files), name) != std::end(tokenizer_files);
-    };
     for (const std::string& name : names_in(folder_, is_foreign))
       fail("pretrained", (folder_ / name).string(),
            ": is not of this model, but other programs would load it: remove it, or save to another folder");
-    const std::vector<std::string> old = names_in(folder_, of_tokenizer);
+    const std::vector<std::string> old = names_in(folder_, is_of_tokenizer);
     const std::filesystem::path& source = options.tokenizer;
     if (source.empty()) {
       if (!old.empty()) check_vocabulary(old[0], vocabulary);
       return;
     }
-    const std::vector<std::string> names = names_in(source, of_tokenizer);
+    const std::vector<std::string> names = names_in(source, is_of_tokenizer);
     ensure(!names.empty(), "pretrained", source.string(), ": is not a folder with a tokenizer");
     std::error_code ignored;
     if (std::filesystem::equivalent(source, folder_, ignored)) return;  // it is there

@@ -83,7 +83,7 @@ struct T5Family {
   template <Real T>
   using Model = typename Traits::template Model<T>;
   using Config = typename Traits::Config;
-  static constexpr std::string_view types[] = {"t5", "mt5"};
+  static constexpr std::string_view types[] = {"t5", "mt5"}, name = Traits::gated ? "t5v1.1" : "t5";
   static bool claims(ConfigFile& file) {
     return file.text("feed_forward_proj", "relu").starts_with("gated") == Traits::gated;
   }
