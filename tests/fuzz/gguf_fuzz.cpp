@@ -74,11 +74,12 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     Gguf file(std::make_unique<std::istringstream>(std::string(reinterpret_cast<const char*>(data), size)), "file");
-    try {
-      const auto tokenizer = load_gguf_tokenizer(file);
-      tokenizer->decode(tokenizer->encode("abc <s>"));
-    } catch (const Error&) {
-    }
+    const auto kind = file.metadata().find("tokenizer.ggml.model");
+    if (kind == file.metadata().end() || *kind != "t5") try {  // SentencePiece's own library trusts its models
+        const auto tokenizer = load_gguf_tokenizer(file);
+        tokenizer->decode(tokenizer->encode("abc <s>"));
+      } catch (const Error&) {
+      }
     load_pretrained<float>(file);
   } catch (const Error&) {
   }

@@ -195,7 +195,7 @@ TEST(GgufTokenizer, SaysWhatIsWrong) {
   const auto of = [](const std::string& model) { return GgufBytes().key("tokenizer.ggml.model", model); };
   refuses(of("no_vocab"), R"(tokenizer.ggml.model is "no_vocab": there is no tokenizer in this file)");
   refuses(GgufBytes(), "tokenizer.ggml.model is null: there is no tokenizer in this file");
-  refuses(of("bert"), R"(tokenizer.ggml.model is "bert": only "llama" and "gpt2" are understood)");
+  refuses(of("bert"), R"(tokenizer.ggml.model is "bert": only "llama", "gpt2" and "t5" are understood)");
   refuses(of("llama"), "tokenizer.ggml.tokens is null: it must be an array");
   refuses(of("llama").list("tokenizer.ggml.tokens", 5, std::vector<std::int32_t>{1}),
           "tokenizer.ggml.tokens.0 is 1: it must be a string");

@@ -6,12 +6,17 @@
 #include <sentencepiece_trainer.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "eigenformer/text/gguf_tokenizer.hpp"
+#include "support/gguf.hpp"
 #include "text/support.hpp"
 
 namespace eigenformer::test {
@@ -245,6 +250,68 @@ TEST_F(SentencePieceTokenizerTest, BrokenFilesAndIds) {
   }
   expect_contains(error_of([&] { SentencePieceTokenizer(folder / "none"); }), "none: there is no such file");
   expect_contains(error_of([&] { SentencePieceTokenizer(folder / ""); }), "there is no such file");
+}
+
+/// What follows each tag of a message whose field is this: its bytes.
+std::vector<std::string> fields_of(const std::string& message, unsigned field) {
+  std::vector<std::string> found;
+  std::size_t at = 0;
+  const auto varint = [&] {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; at < message.size(); shift += 7) {
+      const auto byte = static_cast<unsigned char>(message[at++]);
+      value |= std::uint64_t{byte & 0x7fu} << shift;
+      if (byte < 0x80) break;
+    }
+    return value;
+  };
+  while (at < message.size()) {
+    const std::uint64_t tag = varint();
+    std::size_t size = (tag & 7) == 5 ? 4 : 0;
+    if ((tag & 7) == 2) size = static_cast<std::size_t>(varint());
+    if ((tag & 7) == 0) varint();
+    if (tag >> 3 == field) found.push_back(message.substr(at, size));
+    at += size;
+  }
+  return found;
+}
+
+// What llama.cpp's converter keeps of a unigram model is enough for its ids.
+TEST_F(SentencePieceTokenizerTest, OfUnigramsInGguf) {
+  for (const char* const kind : {"unigram", "t5"}) {
+    SCOPED_TRACE(kind);
+    const SentencePieceTokenizer plain = open(kind, {.add_eos = true});
+    GgufBytes file;
+    std::vector<std::string> pieces;
+    std::vector<float> scores;
+    std::vector<std::int32_t> kinds;
+    for (int id = 0; id < library.GetPieceSize(); ++id) {
+      pieces.push_back(library.IdToPiece(id));
+      scores.push_back(library.GetScore(id));
+      const bool user = pieces.back() == "<x>" || pieces.back() == "\u2581<y>";
+      kinds.push_back(library.IsUnknown(id) ? 2 : library.IsControl(id) ? 3 : user ? 4 : 1);
+    }
+    const std::string charsmap = fields_of(fields_of(trained_model(kind), 3).at(0), 2).at(0);
+    ASSERT_GT(charsmap.size(), 1000u);
+    file.key("tokenizer.ggml.model", "t5").list("tokenizer.ggml.tokens", pieces);
+    file.list("tokenizer.ggml.scores", 6, scores).list("tokenizer.ggml.token_type", 5, kinds);
+    file.list("tokenizer.ggml.precompiled_charsmap", 0, charsmap.size(), charsmap);
+    file.key("tokenizer.ggml.add_space_prefix", true).key("tokenizer.ggml.remove_extra_whitespaces", true);
+    file.key("tokenizer.ggml.eos_token_id", static_cast<std::uint32_t>(library.eos_id()));
+    const auto tokenizer =
+        load_gguf_tokenizer(Gguf(std::make_unique<std::istringstream>(file.bytes()), "file"), {.find_marks = false});
+    EXPECT_EQ(tokenizer->size(), plain.size());
+    EXPECT_EQ(tokenizer->eos(), plain.eos());
+    EXPECT_EQ(tokenizer->bos(), plain.bos());
+    RandomSequence random(10);
+    const std::vector<std::string> parts{"the", " ", "cat",  "s",   "é", "🙂", ".",
+                                         "▁",   "q", "    ", "<x>", "ﬁ", "Ⅷ",    "\t"};
+    for (int i = 0; i < 300; ++i) {
+      const std::string text = random_text(random, parts, 12);
+      EXPECT_EQ(tokenizer->encode(text), plain.encode(text)) << text;
+    }
+    EXPECT_EQ(tokenizer->decode(plain.encode("the cat sat.")), "the cat sat.");
+  }
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
-// The tokenizer in a GGUF file: SentencePiece's byte-pair pieces (tokenizer.ggml.model "llama"), or byte-level
-// byte-pair encoding ("gpt2", which needs ICU). Ids are llama.cpp's.
+// The tokenizer in a GGUF file: SentencePiece's byte-pair pieces (tokenizer.ggml.model "llama"), byte-level byte-pair
+// encoding ("gpt2", which needs ICU), both with llama.cpp's ids, or SentencePiece's unigrams ("t5", through that
+// library).
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -23,6 +26,9 @@
 #include "eigenformer/text/byte_pair_tokenizer.hpp"
 #include "eigenformer/text/split.hpp"
 #endif
+#if __has_include(<sentencepiece_processor.h>)
+#include "eigenformer/text/sentencepiece_tokenizer.hpp"
+#endif
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
@@ -41,9 +47,11 @@ class GgufTokenizerReader {
     const JsonValue kind = value("model");
     kind.validate(kind.is_text() && kind.text() != "no_vocab" && kind.text() != "none",
                   "there is no tokenizer in this file");
-    kind.validate(kind.text() == "llama" || kind.text() == "gpt2", "only \"llama\" and \"gpt2\" are understood");
+    kind.validate(kind.text() == "llama" || kind.text() == "gpt2" || kind.text() == "t5",
+                  "only \"llama\", \"gpt2\" and \"t5\" are understood");
     read_pieces();
     if (kind.text() == "gpt2") return byte_pairs();
+    if (kind.text() == "t5") return unigrams();
     const ScoredConfig config{.bos = mark("bos", 1),
                               .eos = mark("eos", 2),
                               .add_bos = value("add_bos_token").truth(true),
@@ -149,6 +157,61 @@ class GgufTokenizerReader {
 #else
   std::unique_ptr<Tokenizer> byte_pairs() {
     fail("tokenizer", name_, ": ICU (libicu-dev) was not there when this program was compiled");
+  }
+#endif
+
+#if __has_include(<sentencepiece_processor.h>)
+  // Protocol buffers: a number and a wire type, then a varint, four bytes, or a length and bytes.
+  static std::string varint(std::uint64_t value) {
+    std::string bytes;
+    for (; value >= 0x80; value >>= 7) bytes.push_back(static_cast<char>(static_cast<unsigned char>(value | 0x80)));
+    bytes.push_back(static_cast<char>(static_cast<unsigned char>(value)));
+    return bytes;
+  }
+  static std::string number_field(unsigned field, std::uint64_t value) { return varint(field << 3) + varint(value); }
+  static std::string bytes_field(unsigned field, const std::string& bytes) {
+    return varint(field << 3 | 2) + varint(bytes.size()) + bytes;
+  }
+  static std::string float_field(unsigned field, float value) {
+    std::string bytes = varint(field << 3 | 5);
+    for (unsigned shift = 0; shift < 32; shift += 8)
+      bytes.push_back(static_cast<char>(static_cast<unsigned char>(std::bit_cast<std::uint32_t>(value) >> shift)));
+    return bytes;
+  }
+
+  /// As a SentencePiece model: sentencepiece_model.proto has the same numbers of kinds.
+  std::unique_ptr<Tokenizer> unigrams() {
+    std::string model, charsmap;
+    std::uint64_t unknown = 0;
+    bool bytes = false;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      const auto& [text, score, kind] = pieces_[i];
+      if (kind == PieceKind::unknown) unknown = i;
+      bytes = bytes || kind == PieceKind::byte;
+      model += bytes_field(
+          1, bytes_field(1, text) + float_field(2, score) + number_field(3, static_cast<std::uint64_t>(kind)));
+    }
+    model += bytes_field(2, number_field(3, 1) + number_field(35, bytes) + number_field(40, unknown));  // unigram
+    if (const JsonValue map = value("precompiled_charsmap"); !map.null())
+      for (const JsonValue& byte : map.list())
+        charsmap.push_back(static_cast<char>(static_cast<unsigned char>(byte_of(byte))));
+    model += bytes_field(3, bytes_field(2, charsmap) + number_field(3, value("add_space_prefix").truth(false)) +
+                                number_field(4, value("remove_extra_whitespaces").truth(false)) + number_field(5, 1));
+    SentencePieceConfig config{.add_bos = value("add_bos_token").truth(false),
+                               .add_eos = value("add_eos_token").truth(true),
+                               .find_marks = config_.find_marks};
+    if (const auto bos = mark("bos", {})) config.bos_piece = pieces_[static_cast<std::size_t>(*bos)].text;
+    if (const auto eos = mark("eos", 1)) config.eos_piece = pieces_[static_cast<std::size_t>(*eos)].text;
+    return std::make_unique<SentencePieceTokenizer>(model, name_, config);
+  }
+  static int byte_of(const JsonValue& value) {
+    const double byte = value.number();
+    value.validate(byte >= -128 && byte <= 255, "it must be a byte");
+    return static_cast<int>(byte) & 255;
+  }
+#else
+  std::unique_ptr<Tokenizer> unigrams() {
+    fail("tokenizer", name_, ": SentencePiece (libsentencepiece-dev) was not there when this program was compiled");
   }
 #endif
 

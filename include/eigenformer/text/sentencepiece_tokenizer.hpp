@@ -59,8 +59,12 @@ struct SentencePieceConfig {
 /// of its bytes is. The library checks little of a file: load models only from where you would load a program.
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  explicit SentencePieceTokenizer(const std::filesystem::path& path, const SentencePieceConfig& config = {}) {
-    const std::string file = detail::read_whole_file(path);
+  explicit SentencePieceTokenizer(const std::filesystem::path& path, const SentencePieceConfig& config = {})
+      : SentencePieceTokenizer(detail::read_whole_file(path), path, config) {}
+
+  /// Of the bytes of such a file; `path` is for errors.
+  SentencePieceTokenizer(const std::string& file, const std::filesystem::path& path,
+                         const SentencePieceConfig& config) {
     const auto validate = [&](bool holds, const auto&... parts) {
       ensure(holds, "tokenizer", path.string(), ": ", parts...);
     };
