@@ -408,7 +408,7 @@ TEST(ConfigFiles, MetadataIsWhatWasGiven) {
   initialize(model, 1);
   save(folder / "x", model, {{"epoch", "3"}});
   EXPECT_EQ(load(folder / "x", model), (Metadata{{"epoch", "3"}}));
-  EXPECT_EQ(Safetensors(folder / "x").metadata().size(), 2u);
+  EXPECT_EQ(Safetensors(folder / "x").metadata().size(), 3u);
 }
 
 }  // namespace

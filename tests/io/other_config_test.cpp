@@ -7,6 +7,7 @@
 #include "eigenformer/core/initialize.hpp"
 #include "eigenformer/io/checkpoint.hpp"
 #include "eigenformer/model/decoders.hpp"
+#include "eigenformer/model/encoder_decoder.hpp"
 #include "eigenformer/train/trainer.hpp"
 #include "support/error.hpp"
 #include "support/files.hpp"
@@ -31,7 +32,7 @@ TEST(OtherConfig, OfAModelWithOtherNumbers) {
     save(path, from);
     const std::string text = error_of([&] { load(path, model); }),
                       begin = "[load] " + path.string() +
-                              " is of a model with other numbers; if that is meant, say other_config:\n  config: ";
+                              " is of another model; if that is meant, say other_config:\n  config: ";
     EXPECT_EQ(text.substr(0, begin.size()), begin);
     EXPECT_NO_THROW(load(path, model, {.other_config = true}));
     return text.substr((std::min)(begin.size(), text.size()));
@@ -62,6 +63,41 @@ TEST(OtherConfig, OfAModelWithOtherNumbers) {
   config.block.dropout = config.each_layer[0].dropout = 0.5;
   save(path, Model(config));
   EXPECT_NO_THROW(load(path, model));
+}
+
+// Nor do they tell an activation, or where the norms are.
+TEST(OtherConfig, OfAModelWithOtherParts) {
+  using Bent = LanguageModel<EncoderBlock<PreNorm<float>, Attention<float>, Mlp<float, Relu>>, Learned<float>>;
+  const TemporaryFolder folder;
+  const auto path = folder / "x";
+  Bent bent(small());
+  initialize(bent, 1);
+  save(path, bent);
+  Model model(small());
+  const std::string text = "[load] " + path.string() +
+                           " is of another model; if that is meant, say other_config:\n  kind: "
+                           "decoder.blocks.feed_forward is \"relu\" in the file, but \"gelu_tanh\" in the model";
+  EXPECT_EQ(error_of([&] { load(path, model); }), text);
+  EXPECT_EQ(error_of([&] { load<Model>(path); }), text);
+  EXPECT_EQ(load<Bent>(path).config, bent.config);
+  load(path, model, {.other_config = true});
+  EXPECT_EQ(model.embedding.weight(1, 2), bent.embedding.weight(1, 2));
+
+  using Before = EncoderDecoder<PreNorm<float>>;
+  using After = EncoderDecoder<PostNorm<float>>;
+  const Before::Config pair{.source_vocabulary = 7,
+                            .target_vocabulary = 7,
+                            .encoder_layers = 1,
+                            .decoder_layers = 1,
+                            .block = {.width = 8, .heads = 2},
+                            .final_norm = true};
+  Before before(pair);
+  initialize(before, 1);
+  save(path, Trainer(before, {.learning_rate = ConstantRate{1e-3}}));
+  const std::string other = error_of([&] { load<After>(path, {.prefix = "model."}); });
+  EXPECT_NE(other.find("kind: encoder.blocks.feed_forward_residual is \"pre_norm\" in the file, but \"post_norm\""),
+            std::string::npos)
+      << other;
 }
 
 TEST(OtherConfig, SaysEverythingOnce) {

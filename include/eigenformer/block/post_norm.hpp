@@ -1,6 +1,8 @@
 // norm(x + dropout(sublayer(x))) (Vaswani et al. 2017, sections 3.1 and 5.4)
 #pragma once
 
+#include <string_view>
+
 #include "eigenformer/block/residual.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/norm/layer_norm.hpp"
@@ -14,6 +16,7 @@ struct PostNorm {
   using Norm = NormType;
   using Config = ResidualConfig<typename Norm::Config>;
   static constexpr bool needs_final_norm = false;
+  static constexpr std::string_view kind = "post_norm";
 
   Norm norm;  // (D)
   Fixed<double> dropout;

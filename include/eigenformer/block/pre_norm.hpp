@@ -1,6 +1,8 @@
 // x + dropout(sublayer(norm(x))) (Xiong et al. 2020): the residual path is never touched; the stack needs a final norm.
 #pragma once
 
+#include <string_view>
+
 #include "eigenformer/block/residual.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/layer/norm/layer_norm.hpp"
@@ -14,6 +16,7 @@ struct PreNorm {
   using Norm = NormType;
   using Config = ResidualConfig<typename Norm::Config>;
   static constexpr bool needs_final_norm = true;
+  static constexpr std::string_view kind = "pre_norm";
 
   Norm norm;  // (D)
   Fixed<double> dropout;

@@ -90,7 +90,11 @@ class Walker {
  private:
   template <class Model>
   struct Kind {
-    static void descend(Walker& walker, auto&... models) { Model::visit(walker, models...); }
+    static void descend(Walker& walker, auto&... models) {
+      if constexpr (requires { walker.f_.part(walker.path(), Model::kind); })
+        if (!Model::kind.empty()) walker.f_.part(walker.path(), Model::kind);
+      Model::visit(walker, models...);
+    }
   };
   template <class Item>
   struct Kind<std::vector<Item>> {
@@ -156,7 +160,8 @@ class Walker {
 
 /// Calls f(path, leaf, tensor, …) for every tensor of the models, which must have the same structure; path is the
 /// dotted name, e.g. "encoder.blocks.0.attention.query.weight". Or f(leaf, tensor, …), if that is what f takes. An f
-/// that returns bool ends the walk by true.
+/// that returns bool ends the walk by true. If f.part(path, kind) exists, it is called for parts that have a `kind`:
+/// what they compute is not told by their tensors and numbers.
 template <class F, class... Models>
 void walk(F&& f, Models&... models) {
   detail::Walker<F> walker(f);

@@ -2,11 +2,14 @@
 // file.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -25,20 +28,61 @@ inline constexpr bool has_config = requires(const Model& model) {
   requires HasFields<std::remove_cvref_t<decltype(model.config)>>;
 };
 
-/// The config of a model, or of a Trainer's model; null if there is none.
 template <class Model>
-const auto* config_of(const Model& model) {
-  if constexpr (has_config<Model>) return &model.config;
-  else if constexpr (requires { requires has_config<std::remove_cvref_t<decltype(model.model)>>; })
-    return &model.model.config;
-  else return static_cast<const EmptyConfig*>(nullptr);
+inline constexpr bool is_described = has_config<Model> || requires(const Model& trainer) {
+  requires has_config<std::remove_cvref_t<decltype(trainer.model)>>;
+};
+/// The model whose config a file has: this one, or a Trainer's.
+template <class Model>
+const auto& described(const Model& model) {
+  if constexpr (has_config<Model>) return model;
+  else return model.model;
+}
+
+/// The kinds of a model's parts; items of a list are one.
+struct Kinds {
+  std::map<std::string, std::string_view> found{};
+
+  void operator()(const Leaf&, const auto&) const {}
+  void part(const std::string& path, std::string_view kind) {
+    std::string name;
+    for (std::size_t begin = 0; begin <= path.size();) {
+      const std::size_t end = (std::min)(path.find('.', begin), path.size());
+      const std::string item = path.substr(begin, end - begin);
+      if (item.find_first_not_of("0123456789") != std::string::npos) name.append(name.empty() ? "" : ".").append(item);
+      begin = end + 1;
+    }
+    found.emplace(name, kind);
+  }
+};
+template <class Model>
+std::map<std::string, std::string_view> kinds_of(const Model& model) {
+  Kinds kinds;
+  walk(kinds, model);
+  return kinds.found;
+}
+
+/// What a file's metadata say otherwise than the model.
+template <class Model>
+void compare_metadata(const Metadata& metadata, const std::string& name, const Model& model, Problems& problems) {
+  if (const auto stored = metadata.find(std::string(config_key)); stored != metadata.end())
+    each_difference(model.config, parse_config<std::remove_cvref_t<decltype(model.config)>>(stored->second, name),
+                    [&](const std::string& field, const std::string& ours, const std::string& theirs) {
+                      problems.add("config: ", field, " is ", theirs, " in the file, but ", ours, " in the model");
+                    });
+  if (const auto stored = metadata.find(std::string(kinds_key)); stored != metadata.end()) {
+    const nlohmann::json kinds = nlohmann::json::parse(stored->second, nullptr, /*allow_exceptions=*/false);
+    for (const auto& [part, kind] : kinds_of(model))
+      if (kinds.contains(part) && kinds[part] != kind)
+        problems.add("kind: ", part, " is ", shown_json(kinds[part]), " in the file, but \"", kind, "\" in the model");
+  }
 }
 
 }  // namespace detail
 
 struct LoadOptions {
   bool allow_extra = false;   ///< ignore tensors that the model does not have
-  bool other_config = false;  ///< the model may have other numbers than the file's, heads or a window for example
+  bool other_config = false;  ///< the model may have other numbers than the file's, or another activation
 
   /// What the file puts before every name: "model." reads the model alone out of a Trainer's checkpoint. Tensors
   /// without it are ignored.
@@ -50,21 +94,24 @@ struct LoadOptions {
   std::map<std::string, std::vector<std::string>> aliases{};
 };
 
-/// Writes every tensor under its dotted name, a tied tensor once, and the model's config, or that of a Trainer's model,
-/// into the metadata. A failure is an Error and leaves an existing file as it was.
+/// Writes every tensor under its dotted name, a tied tensor once, and the model's config and the kinds of its parts, or
+/// those of a Trainer's model, into the metadata. A failure is an Error and leaves an existing file as it was.
 template <class Model>
 void save(const std::filesystem::path& path, const Model& model, const Metadata& metadata = {}) {
   SafetensorsWriter writer;
   writer.metadata = metadata;
-  if (const auto* const config = detail::config_of(model))
-    writer.metadata.insert_or_assign(std::string(config_key), config_text(*config));
+  if constexpr (detail::is_described<Model>) {
+    const auto& described = detail::described(model);
+    writer.metadata.insert_or_assign(std::string(config_key), config_text(described.config));
+    writer.metadata.insert_or_assign(std::string(kinds_key), nlohmann::json(detail::kinds_of(described)).dump());
+  }
   walk([&](const std::string& name, const Leaf&, const auto& tensor) { writer.add(name, tensor.view()); }, model);
   writer.write(path);
 }
 
 /// Reads every tensor of the model, which has its shape already, straight into place, and returns the metadata that
 /// save() was given. One Error lists missing, extra and mis-shaped tensors (ten of each kind) and those of the wrong
-/// kind of dtype; another one what the file's config, if it has one, says otherwise than the model's, dropout aside;
+/// kind of dtype; another one what the file, if it says, tells otherwise of numbers and kinds of parts, dropout aside;
 /// another one aliases that contradict each other. Before the first weight changes, all of this, the whole header, the
 /// length of the file and every number that its type might not hold have been looked at: after any such Error nothing
 /// has changed. Only if the file can be opened but not read to its end, or is written to by somebody else meanwhile, an
@@ -99,17 +146,11 @@ Metadata load(Safetensors& file, Model& model, const LoadOptions& options = {}) 
     problems.add("this looks like the checkpoint of a Trainer: its model alone is read with the prefix \"model.\"");
   problems.report("load", file.name() + " does not fit the model:");
 
-  if (const auto* const config = detail::config_of(model)) {
-    const auto found = file.metadata().find(std::string(config_key));
-    const bool of_model = options.prefix.empty() || (options.prefix == "model." && detail::has_config<Model>);
-    if (found != file.metadata().end() && of_model && !options.other_config)
-      detail::each_difference(*config, parse_config<std::remove_cvref_t<decltype(*config)>>(found->second, file.name()),
-                              [&](const std::string& field, const std::string& ours, const std::string& theirs) {
-                                problems.add("config: ", field, " is ", theirs, " in the file, but ", ours,
-                                             " in the model");
-                              });
-    problems.report("load", file.name() + " is of a model with other numbers; if that is meant, say other_config:");
-  }
+  const bool of_model = options.prefix.empty() || (options.prefix == "model." && detail::has_config<Model>);
+  if constexpr (detail::is_described<Model>)
+    if (of_model && !options.other_config)
+      detail::compare_metadata(file.metadata(), file.name(), detail::described(model), problems);
+  problems.report("load", file.name() + " is of another model; if that is meant, say other_config:");
 
   each(std::as_const(model),
        [&]<class T>(const detail::Slot<const T>& slot, const std::vector<std::string>& names, const Leaf& leaf) {
@@ -137,7 +178,7 @@ Metadata load(Safetensors& file, Model& model, const LoadOptions& options = {}) 
     fail("load", file.name(), ": the model is partly overwritten and must not be used: ", error.what());
   }
   Metadata metadata = file.metadata();
-  metadata.erase(std::string(config_key));
+  for (const std::string_view key : {config_key, kinds_key}) metadata.erase(std::string(key));
   return metadata;
 }
 template <class Model>

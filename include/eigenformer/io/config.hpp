@@ -24,6 +24,8 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Under which the config stands in a file's metadata.
 inline constexpr std::string_view config_key = "eigenformer.config";
+/// And the kinds of the model's parts, by their dotted names.
+inline constexpr std::string_view kinds_key = "eigenformer.kinds";
 
 namespace detail {
 

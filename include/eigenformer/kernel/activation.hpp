@@ -2,6 +2,8 @@
 // epilogues of products. At −∞ those that tend to 0 are −0, not NaN.
 #pragma once
 
+#include <string_view>
+
 #include "eigenformer/core/gradient.hpp"
 #include "eigenformer/core/threads.hpp"
 #include "eigenformer/core/view.hpp"
@@ -10,8 +12,17 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI {
 
+/// Empty if it has none.
+template <class Activation>
+constexpr std::string_view name_of() {
+  if constexpr (requires { Activation::name; }) return Activation::name;
+  else return {};
+}
+
 /// x
 struct Identity {
+  static constexpr std::string_view name = "identity";
+
   template <class V>
   static V value(V x) {
     return x;
@@ -24,6 +35,7 @@ struct Identity {
 
 /// max(x, 0); the derivative at 0 is 0.
 struct Relu {
+  static constexpr std::string_view name = "relu";
   static constexpr bool gradient_from_output = true;  // its value tells its derivative: nothing else need be kept
 
   template <class V>
@@ -38,6 +50,8 @@ struct Relu {
 
 /// max(x, 0)² (So et al. 2021)
 struct SquaredRelu {
+  static constexpr std::string_view name = "squared_relu";
+
   template <class V>
   static V value(V x) {
     return maximum(x, V(0)) * maximum(x, V(0));
@@ -50,6 +64,8 @@ struct SquaredRelu {
 
 /// 1 / (1 + e⁻ˣ)
 struct Sigmoid {
+  static constexpr std::string_view name = "sigmoid";
+
   template <class V>
   static V value(V x) {
     return sigmoid(x);
@@ -61,6 +77,8 @@ struct Sigmoid {
 };
 
 struct Tanh {
+  static constexpr std::string_view name = "tanh";
+
   template <class V>
   static V value(V x) {
     return tanh(x);
@@ -74,6 +92,8 @@ struct Tanh {
 
 /// x·Φ(x), Φ the normal distribution (Hendrycks and Gimpel 2016): the exact GELU, by the error function.
 struct Gelu {
+  static constexpr std::string_view name = "gelu";
+
   template <class V>
   static V value(V x) {
     return maximum(x, V(-1000)) * normal(x).integral;
@@ -108,6 +128,8 @@ V gated_derivative(V x, double a, double b) {
 
 /// x·σ(x): SiLU, or Swish with β = 1 (Elfwing et al. 2017; Ramachandran et al. 2017)
 struct Silu {
+  static constexpr std::string_view name = "silu";
+
   template <class V>
   static V value(V x) {
     return maximum(x, V(-1000)) * sigmoid(x);
@@ -120,6 +142,8 @@ struct Silu {
 
 /// ½x·(1 + tanh(√(2/π)·(x + 0.044715 x³))) (Hendrycks and Gimpel 2016): the GELU of GPT-2 and the original BERT.
 struct GeluTanh {
+  static constexpr std::string_view name = "gelu_tanh";
+
   template <class V>
   static V value(V x) {
     return detail::gated(x, a, b);
@@ -135,6 +159,8 @@ struct GeluTanh {
 
 /// x·σ(1.702 x) (Hendrycks and Gimpel 2016)
 struct GeluSigmoid {
+  static constexpr std::string_view name = "gelu_sigmoid";
+
   template <class V>
   static V value(V x) {
     return detail::gated(x, 1.702, 0);

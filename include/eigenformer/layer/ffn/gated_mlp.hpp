@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
@@ -51,6 +52,7 @@ struct GatedMlpConfig {
 template <Real T = float, class Activation = Silu>
 struct GatedMlp {
   using Config = GatedMlpConfig;
+  static constexpr std::string_view kind = name_of<Activation>();
 
   Linear<T> gate;  // (F, D)
   Linear<T> up;    // (F, D)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
@@ -42,6 +43,7 @@ struct MlpConfig {
 template <Real T = float, class Activation = Relu>
 struct Mlp {
   using Config = MlpConfig;
+  static constexpr std::string_view kind = name_of<Activation>();
 
   Linear<T> up;    // (F, D)
   Linear<T> down;  // (D, F)

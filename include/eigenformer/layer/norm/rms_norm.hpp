@@ -1,6 +1,8 @@
 // y = x / √(mean of x² + ε) ∘ weight, or ∘ (1 + weight), over the last axis (Zhang and Sennrich 2019)
 #pragma once
 
+#include <string_view>
+
 #include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/visit.hpp"
 #include "eigenformer/op/norm.hpp"
@@ -24,6 +26,7 @@ struct RmsNormConfig {
 template <Real T = float, bool OnePlus = false>
 struct RmsNorm {
   using Config = RmsNormConfig;
+  static constexpr std::string_view kind = OnePlus ? "one_plus" : "plain";
 
   Tensor<T, 1> weight;  // (D), or none
   Fixed<double> epsilon;

@@ -1,6 +1,8 @@
 // Learned biases of relative positions in buckets, for BiasedScores; one table for all layers (T5: Raffel et al. 2020)
 #pragma once
 
+#include <string_view>
+
 #include "eigenformer/layer/position/none.hpp"
 #include "eigenformer/op/relative.hpp"
 
@@ -22,6 +24,7 @@ struct RelativeConfig {
 template <Real T = float, bool Bidirectional = true>
 struct Relative : NoPosition<T> {
   using Config = RelativeConfig;
+  static constexpr std::string_view kind = Bidirectional ? "bidirectional" : "backward";
   static constexpr PositionInputs gives{.bias = true};
 
   Tensor<T, 2> weight;  // (buckets, H)
