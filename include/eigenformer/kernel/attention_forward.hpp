@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <type_traits>
 
 #include "eigenformer/core/arena.hpp"
 #include "eigenformer/core/threads.hpp"
@@ -133,7 +135,8 @@ class AttentionForward {
     Index first, size;       // of its keys
     ConstView<T, 2> values;  // (size, E) as they lie
     Operand<T> key, value;
-    bool replaced;  // whether `value` has 0 for what is not finite and not taken by all
+    bool replaced;                       // whether there is 0 for values that are not finite and not taken by all
+    const KvBlock<T>* narrow = nullptr;  // keys, and values unless `value` has them, in a cache's format
   };
 
   /// Scores of rows [begin, begin + count) against keys [from, from + padded), whole vectors from the begin of a panel
@@ -191,6 +194,7 @@ class AttentionForward {
   Block block_of(const Task& task, Index first) const {
     const Index size = (std::min)(keys_at_once, task.all.end - first), b = task.sequence.b;
     const KvBlock<T>* const cached = in_.cached ? task.sequence.blocks + first / keys_at_once : nullptr;
+    if (cached && cached->format != Format::scalar) return narrow_block(task, *cached, first, size);
     const ConstView<T, 2> values =
         cached ? cached->value_rows(task.kv, size) : head(in_.value, b, task.kv).slice(0, first, size);
     const auto finite_between = [&](Index begin, Index end) {
@@ -209,6 +213,29 @@ class AttentionForward {
       return pack({}, Operand<T>::transposed(head(in_.key, b, task.kv).slice(0, first, size)), task.keys, in_.scale);
     };
     return {first, size, values, key(), value(), !finite};
+  }
+
+  Block narrow_block(const Task& task, const KvBlock<T>& cached, Index first, Index size) const {
+    Block block{first, size, {}, {}, {}, false, &cached};
+    if (cached.has_scales()) block.replaced = !all_finite(cached.value_scales(task.kv), size);
+    else if constexpr (std::is_same_v<T, float>) {
+      const auto values = cached.template value_rows<BrainFloat>(task.kv, size);
+      const bool all_take = task.common.begin <= task.all.begin && task.common.end >= task.all.end;
+      block.replaced = !all_take && !all_finite(values);
+      if (block.replaced) block.value = finite_rows(values, task.values);
+    }
+    return block;
+  }
+  /// f(right operand): keys (E, size), values (size, E).
+  static void with_keys(const Task& task, const Block& block, auto&& f) {
+    if (!block.narrow) return f(block.key);
+    block.narrow->with_numbers(
+        [&](auto number) { f(block.narrow->template key_panels<decltype(number)>(task.kv, block.size)); });
+  }
+  static void with_values(const Task& task, const Block& block, auto&& f) {
+    if (block.value.is_packed()) return f(block.value);
+    block.narrow->with_numbers(
+        [&](auto number) { f(block.narrow->template value_panels<decltype(number)>(task.kv, block.size)); });
   }
 
   ScoreRow at(const Task& task, const Rows& rows, Index row) const {
@@ -247,17 +274,33 @@ class AttentionForward {
     const RowGroups<T> groups{rows.count};
     for (Index g = 0; g < groups.count; ++g) {
       const Index begin = groups.begin(g), count = groups.begin(g + 1) - begin;
-      const auto [seen_from, to] = rows.seen(begin, count, block.first, block.first + block.size);
+      const Mask::Range seen = rows.seen(begin, count, block.first, block.first + block.size);
+      const Index seen_from = seen.begin, to = seen.end;
       if (seen_from >= to) continue;
       const Index from = panel_begin<T>(seen_from), padded = (to - from + lanes - 1) / lanes * lanes;
       const ScoreTile tile{begin, count, seen_from, from, to, padded, task.scores};
-      score_product(count, &in_.query(task.sequence.b, rows.query_of(begin), rows.head_of(begin), 0),
-                    rows.stride(in_.query), block.key, from - block.first, to - block.first, tile.scores, keys_at_once);
+      with_keys(task, block, [&](const auto& keys) {
+        score_product(count, &in_.query(task.sequence.b, rows.query_of(begin), rows.head_of(begin), 0),
+                      rows.stride(in_.query), keys, from - block.first, to - block.first, tile.scores, keys_at_once);
+      });
+      if (block.narrow && block.narrow->has_scales())
+        multiply_rows(tile.scores, count, block.narrow->key_scales(task.kv) + from - block.first, padded);
       for (Index i = 0; i < count; ++i) mask(task, rows, tile, i);
       rescale(task, rows, tile);
       for (Index i = 0; i < count; ++i) weigh(task, rows, tile, i);
       accumulate(task, rows, block, tile);
     }
+  }
+
+  /// Rows of scores or weights times the scales of their columns; 0 where these are not finite, if so wanted.
+  static void multiply_rows(T* x, Index rows, const T* scales, Index count, bool select = false) {
+    for_vectors<T>(count, [&](Index j, auto n) {
+      const Vec<T> scale = load(scales + j, n);
+      for (Index i = 0; i < rows; ++i) {
+        const Vec<T> scaled = load(x + i * keys_at_once + j, n) * scale;
+        store(x + i * keys_at_once + j, select ? where_finite(scale, scaled, Vec<T>(T{0})) : scaled, n);
+      }
+    });
   }
 
   /// A row of products becomes scores, −∞ where a key is hidden.
@@ -313,8 +356,13 @@ class AttentionForward {
                                      const ScoreTile& tile) const {
     const Index count = tile.to - tile.seen_from;
     T* const weights = tile.scores + (tile.seen_from - tile.from);
-    product(tile.count, count, weights, keys_at_once, 1, block.value, tile.seen_from - block.first,
-            output(task, rows, tile.begin), rows.stride(output_), true);
+    if (block.narrow && block.narrow->has_scales())
+      multiply_rows(weights, tile.count, block.narrow->value_scales(task.kv) + tile.seen_from - block.first, count,
+                    block.replaced);
+    with_values(task, block, [&](const auto& values) {
+      product(tile.count, count, weights, keys_at_once, 1, values, tile.seen_from - block.first,
+              output(task, rows, tile.begin), rows.stride(output_), true);
+    });
     if (!block.replaced) return;
     for (Index i = 0; i < tile.count; ++i) {
       bool taken[static_cast<std::size_t>(keys_at_once)];
@@ -323,8 +371,18 @@ class AttentionForward {
       take(in_, at, tile.seen_from, count, taken);
       for (Index j = 0; j < count; ++j)
         if (taken[j])
-          add_not_finite(block.values.row(tile.seen_from - block.first + j), T{1}, weights[i * keys_at_once + j],
-                         output(task, rows, tile.begin + i), in_.width());
+          add_value_not_finite(task, block, tile.seen_from - block.first + j, weights[i * keys_at_once + j],
+                               output(task, rows, tile.begin + i));
+    }
+  }
+
+  void add_value_not_finite(const Task& task, const Block& block, Index key, T weight, T* to) const {
+    if (!block.narrow) return add_not_finite(block.values.row(key), T{1}, weight, to, in_.width());
+    if constexpr (std::is_same_v<T, float>) {
+      if (block.narrow->has_scales()) {
+        const T scale = block.narrow->value_scales(task.kv)[key];
+        if (!std::isfinite(scale)) std::fill_n(to, in_.width(), scale);
+      } else add_not_finite(block.narrow->template value_row<BrainFloat>(task.kv, key), weight, to, in_.width());
     }
   }
 

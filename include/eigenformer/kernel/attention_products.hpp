@@ -22,17 +22,24 @@ View<T, 2> head(View<T, 4> x, Index b, Index h) {
   return {x.data() + b * x.stride(0) + h * x.stride(2), Shape<2>{x.extent(1), x.extent(3)}, Shape<2>{x.stride(1), 1}};
 }
 
-/// c (rows, width) = [c +] a·b over rows [k, k + depth) of packed b; a(i, k) = a[i·row_stride + k·k_stride].
-template <class T>
-void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stride, const Operand<T>& b, Index k, T* c,
+/// What a tile reads of a block of packed b, whose numbers may be narrower than T.
+template <class T, class Block>
+auto tile_input(Index depth, const T* a, Index row_stride, Index k_stride, const Block& b) {
+  return TileInput<T, std::remove_const_t<std::remove_pointer_t<decltype(b.data)>>>{
+      .depth = depth, .a = a, .row_stride = row_stride, .k_stride = k_stride, .b = b.data, .b_stride = b.stride};
+}
+
+/// c (rows, width) = [c +] a·b over rows [k, k + depth) of packed b, an Operand or Panels;
+/// a(i, k) = a[i·row_stride + k·k_stride].
+template <class T, class B>
+void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stride, const B& b, Index k, T* c,
              Index c_stride, bool add) {
   const RowGroups<T> groups{rows};
   for (Index p = 0; p < b.panels(); ++p) {
     const auto block = b.block(p, k, depth, nullptr);
     for (Index g = 0; g < groups.count; ++g) {
       const Index row = groups.begin(g);
-      any_tile<T>(groups.begin(g + 1) - row,
-                  {depth, a + row * row_stride, row_stride, k_stride, block.data, block.stride},
+      any_tile<T>(groups.begin(g + 1) - row, tile_input(depth, a + row * row_stride, row_stride, k_stride, block),
                   c + row * c_stride + p * Tile<T>::width, c_stride, add, b.column_count(p));
     }
   }
@@ -40,12 +47,12 @@ void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stri
 
 /// scores (rows, b.width) over columns [from, to) of packed b: all of b's depth. `from` begins a panel; what is written
 /// ends with a whole vector.
-template <class T>
-void score_product(Index rows, const T* a, Index row_stride, const Operand<T>& b, Index from, Index to, T* scores,
+template <class T, class B>
+void score_product(Index rows, const T* a, Index row_stride, const B& b, Index from, Index to, T* scores,
                    Index stride) {
   for (Index j = from; j < to; j += Tile<T>::width) {
     const auto block = b.block(j / Tile<T>::width, 0, b.depth, nullptr);
-    any_tile<T>(rows, {b.depth, a, row_stride, 1, block.data, block.stride}, scores + j - from, stride, false,
+    any_tile<T>(rows, tile_input(b.depth, a, row_stride, 1, block), scores + j - from, stride, false,
                 (std::min)(Tile<T>::width, (to - j + Vec<T>::lanes - 1) / Vec<T>::lanes * Vec<T>::lanes));
   }
 }
@@ -108,12 +115,37 @@ FiniteRows<T> finite_rows(ConstView<T, 2> x, T scale, T* to) {
   return {operand, true};
 }
 
+/// Likewise for rows of whole vectors of narrower numbers.
+inline Operand<float> finite_rows(ConstView<BrainFloat, 2> x, float* to) {
+  const auto operand = Operand<float>::packed(to, x.extent(0), x.extent(1));
+  for (Index p = 0; p < operand.panels(); ++p)
+    for (Index k = 0; k < operand.depth; ++k, to += Tile<float>::width)
+      for (Index i = 0; i < operand.column_count(p); i += Vec<float>::lanes) {
+        const Vec<float> some = widened(x.row(k) + p * Tile<float>::width + i);
+        where_finite(some, some, Vec<float>(0.0F)).store(to + i);
+      }
+  return operand;
+}
+inline bool all_finite(ConstView<BrainFloat, 2> x) {
+  Vec<float> any(0.0F);
+  for (Index k = 0; k < x.extent(0); ++k)
+    for (Index i = 0; i < x.extent(1); i += Vec<float>::lanes) any = fma(widened(x.row(k) + i), Vec<float>(0.0F), any);
+  return sum(any) == 0;
+}
+
 /// to += factor·scale·x where the latter two are not finite
 template <class T>
 void add_not_finite(const T* x, T scale, T factor, T* to, Index width) {
   for_vectors<T>(width, [&](Index e, auto n) {
     const Vec<T> term = load(x + e, n) * Vec<T>(scale), sum = load(to + e, n);
     store(to + e, where_finite(term, sum, fma(term, Vec<T>(factor), sum)), n);
+  });
+}
+/// to += factor·x where x, a row of whole vectors, is not finite
+inline void add_not_finite(const BrainFloat* x, float factor, float* to, Index width) {
+  for_vectors<float>(width, [&](Index e, auto n) {
+    const Vec<float> term = widened(x + e), sum = load(to + e, n);
+    store(to + e, where_finite(term, sum, fma(term, Vec<float>(factor), sum)), n);
   });
 }
 

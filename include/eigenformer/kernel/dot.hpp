@@ -224,6 +224,47 @@ EIGENFORMER_INLINE Vec<float> widen_halves(const Half* from) {
   }
 }
 
+/// Numbers that a product reads, a vector of them, as floats: the stored ones themselves, for none of these formats
+/// rounds.
+template <class T>
+EIGENFORMER_INLINE Vec<T> widened(const T* from) {
+  return Vec<T>::load(from);
+}
+EIGENFORMER_INLINE Vec<float> widened(const BrainFloat* from) {
+#if defined(EIGEN_VECTORIZE_AVX512)
+  return _mm512_castsi512_ps(
+      _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))), 16));
+#elif defined(EIGEN_VECTORIZE_AVX2)
+  return _mm256_castsi256_ps(
+      _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))), 16));
+#elif defined(EIGEN_VECTORIZE_SSE2) && !defined(EIGEN_VECTORIZE_AVX)
+  return _mm_castsi128_ps(
+      _mm_unpacklo_epi16(_mm_setzero_si128(), _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+#elif defined(EIGEN_VECTORIZE_NEON)
+  return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(reinterpret_cast<const std::uint16_t*>(from)), 16));
+#else
+  float values[static_cast<std::size_t>(Vec<float>::lanes)];
+  for (Index i = 0; i < Vec<float>::lanes; ++i) values[i] = widen(from[i]);
+  return Vec<float>::load(values);
+#endif
+}
+EIGENFORMER_INLINE Vec<float> widened(const std::int8_t* from) {
+#if defined(EIGEN_VECTORIZE_AVX512)
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#elif defined(EIGEN_VECTORIZE_AVX2)
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+#elif defined(EIGEN_VECTORIZE_SSE2) && !defined(EIGEN_VECTORIZE_AVX)
+  int four = 0;
+  std::memcpy(&four, from, sizeof four);
+  const __m128i bytes = _mm_cvtsi32_si128(four), pairs = _mm_unpacklo_epi8(bytes, bytes);
+  return _mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpacklo_epi16(pairs, pairs), 24));
+#else
+  float values[static_cast<std::size_t>(Vec<float>::lanes)];
+  for (Index i = 0; i < Vec<float>::lanes; ++i) values[i] = static_cast<float>(from[i]);
+  return Vec<float>::load(values);
+#endif
+}
+
 // Intel's machines that have products of f16 too take four times as long for one of bf16 as for an fma.
 #if defined(__AVX512BF16__) && defined(EIGEN_VECTORIZE_AVX512) && !defined(__AVX512FP16__) && defined(__GNUC__)
 inline constexpr bool has_brain_float_dot = true;

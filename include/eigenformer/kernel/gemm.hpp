@@ -52,13 +52,14 @@ struct RowGroups {
   Index block_begin(Index i) const { return begin(block_group(i)); }
 };
 
-/// Where a tile reads: a(i, k) = a[i·row_stride + k·k_stride], row k of b at b + k·b_stride, in whole vectors.
-template <Real T>
+/// Where a tile reads: a(i, k) = a[i·row_stride + k·k_stride], row k of b at b + k·b_stride, in whole vectors. Numbers
+/// of another type than T are widened.
+template <Real T, class R = T>
 struct TileInput {
   Index depth;
   const T* a;
   Index row_stride, k_stride;
-  const T* b;
+  const R* b;
   Index b_stride;
   const T* ahead =
       nullptr;  // what to bring into the second-level cache meanwhile, from here: `strip` elements for each k
@@ -69,10 +70,11 @@ struct TileInput {
 inline constexpr int prefetches = Tile<float>::vectors > 3 ? 4 : 1;
 
 /// c (Rows, Vectors·lanes) = [c +] a·b
-template <class T, int Rows, int Vectors>
-void tile(const TileInput<T>& in, T* c, Index c_stride, bool add) {
+template <class T, int Rows, int Vectors, class R>
+void tile(const TileInput<T, R>& in, T* c, Index c_stride, bool add) {
   using V = Vec<T>;
-  const T *a = in.a, *b = in.b, *ahead = in.ahead ? in.ahead : in.a;
+  const T *a = in.a, *ahead = in.ahead ? in.ahead : in.a;
+  const R* b = in.b;
   const Index part = in.strip / prefetches;
   V sums[static_cast<std::size_t>(Rows * Vectors)];
   unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA { sums[n] = V(T{0}); });
@@ -80,7 +82,7 @@ void tile(const TileInput<T>& in, T* c, Index c_stride, bool add) {
     unroll<prefetches>([&](auto i) EIGENFORMER_INLINE_LAMBDA { prefetch_far(ahead + i * part); });
     V right[static_cast<std::size_t>(Vectors)];
     unroll<Vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
-      right[j] = V::load(b + j * V::lanes);
+      right[j] = widened(b + j * V::lanes);
       right[j].keep();
     });
     unroll<Rows>([&](auto i) EIGENFORMER_INLINE_LAMBDA {
@@ -97,8 +99,8 @@ void tile(const TileInput<T>& in, T* c, Index c_stride, bool add) {
 }
 
 /// The tile of the right height and number of vectors for c (rows, width); no element beyond is touched.
-template <class T, int Rows = Tile<T>::rows, int Vectors = Tile<T>::vectors>
-void any_tile(Index rows, const TileInput<T>& in, T* c, Index c_stride, bool add, Index width) {
+template <class T, int Rows = Tile<T>::rows, int Vectors = Tile<T>::vectors, class R = T>
+void any_tile(Index rows, const TileInput<T, R>& in, T* c, Index c_stride, bool add, Index width) {
   if constexpr (Rows > 1)
     if (rows < Rows) return any_tile<T, Rows - 1, Vectors>(rows, in, c, c_stride, add, width);
   if constexpr (Vectors > 1)

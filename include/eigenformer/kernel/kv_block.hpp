@@ -1,22 +1,68 @@
 // How cached keys and values lie: in blocks of consecutive tokens, each head's keys as the panels and its values as the
-// rows that attention multiplies by, so that a step reads every byte once and packs nothing.
+// rows that attention multiplies by, so that a step reads every byte once and packs nothing. The numbers may be in a
+// format below 32 bits.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
+#include "eigenformer/core/format.hpp"
+#include "eigenformer/core/half.hpp"
 #include "eigenformer/core/view.hpp"
 #include "eigenformer/kernel/operand.hpp"
+#include "eigenformer/kernel/quantize.hpp"
 #include "eigenformer/kernel/simd.hpp"
 
 namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
-/// Room for `capacity` tokens of K heads of width E. One head: keys (E, capacity) in panels, then values (capacity, E),
-/// rows of whole vectors.
+/// A packed right operand (K, N) like Operand, of numbers R that products widen in registers.
+template <class R>
+struct Panels {
+  const R* data;
+  Index depth, width;  // K, N
+  Index panel_stride, row_stride;
+
+  Index panels() const { return (width + Tile<float>::width - 1) / Tile<float>::width; }
+  Index column_count(Index panel) const { return (std::min)(Tile<float>::width, width - panel * Tile<float>::width); }
+  struct Block {
+    const R* data;
+    Index stride;
+  };
+  Block block(Index panel, Index k, Index, float*) const {
+    return {data + panel * panel_stride + k * row_stride, row_stride};
+  }
+};
+
+namespace detail {
+
+/// by·x (count) in a format → the scale of what is stored: 1, or of whole numbers NaN if x is not finite.
+inline float narrow(const float* x, Index count, float by, BrainFloat* to) {
+  for (Index i = 0; i < count; ++i) to[i] = to_brain_float(x[i] * by);
+  return 1;
+}
+inline float narrow(const float* x, Index count, float by, std::int8_t* to) {
+  const float scale = largest_magnitude(x, count) / 127;
+  if (scale > 1e-36F) to_bytes(x, count, 1 / scale, reinterpret_cast<std::uint8_t*>(to));
+  else std::fill_n(to, count, std::int8_t{0});  // not finite, or too small for an inverse
+  return scale * by;
+}
+
+}  // namespace detail
+
+/// Room for `capacity` tokens of K heads of width E. One head: in int8 the scales of its keys (capacity), then of its
+/// values (capacity); keys (E, capacity) in panels, then values (capacity, E), rows of whole vectors.
 template <class T>
 struct KvBlock {
   T* data = nullptr;
   Index capacity = 0, heads = 0, width = 0;
+  Format format = Format::scalar;  // or, of float, bf16 or int8: whole numbers times a scale for each token
+
+  /// Whether there is such a block.
+  static constexpr bool keeps(Format format) {
+    return format == Format::scalar || (std::is_same_v<T, float> && (format == Format::bf16 || format == Format::int8));
+  }
 
   /// The least capacity that holds so many tokens, at most `limit`: it grows by vectors, then by doubling panels.
   static Index fitting(Index tokens, Index limit) {
@@ -27,20 +73,42 @@ struct KvBlock {
   }
 
   Index padded_width() const { return (width + Vec<T>::lanes - 1) / Vec<T>::lanes * Vec<T>::lanes; }
-  Index head_size() const { return capacity * (width + padded_width()); }
+  /// Elements of T that a head takes, and all heads.
+  Index head_size() const { return static_cast<Index>(head_elements()); }
   Index size() const { return heads * head_size(); }
-  std::int64_t bytes() const {
-    return std::int64_t{heads} * capacity * (std::int64_t{width} + padded_width()) *
-           static_cast<std::int64_t>(sizeof(T));
+  std::int64_t bytes() const { return heads * head_elements() * static_cast<std::int64_t>(sizeof(T)); }
+
+  bool has_scales() const { return format == Format::int8; }
+  T* key_scales(Index h) const { return data + h * head_size(); }
+  T* value_scales(Index h) const { return key_scales(h) + capacity; }
+
+  // R is the type of the numbers that are kept.
+  template <class R = T>
+  R* keys(Index h) const {
+    return reinterpret_cast<R*>(data + h * head_size() + scale_count());
+  }
+  template <class R = T>
+  R* values(Index h) const {
+    return keys<R>(h) + width * capacity;
+  }
+  Index key_stride() const { return (std::min)(capacity, Tile<T>::width); }
+  template <class R = T>
+  R* key_column(Index h, Index token) const {
+    return keys<R>(h) + token / Tile<T>::width * Tile<T>::width * width + token % Tile<T>::width;
+  }
+  template <class R = T>
+  R* value_row(Index h, Index token) const {
+    return values<R>(h) + token * padded_width();
   }
 
-  T* keys(Index h) const { return data + h * head_size(); }
-  T* values(Index h) const { return keys(h) + width * capacity; }
-  Index key_stride() const { return (std::min)(capacity, Tile<T>::width); }
-  T* key_column(Index h, Index token) const {
-    return keys(h) + token / Tile<T>::width * Tile<T>::width * width + token % Tile<T>::width;
+  /// f(R()) for it.
+  void with_numbers(auto&& f) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (format == Format::bf16) return f(BrainFloat());
+      if (format == Format::int8) return f(std::int8_t());
+    }
+    f(T());
   }
-  T* value_row(Index h, Index token) const { return values(h) + token * padded_width(); }
 
   /// The first `tokens` as right operands: keys (E, tokens), values (tokens, E).
   Operand<T> key_operand(Index h, Index tokens) const {
@@ -49,12 +117,52 @@ struct KvBlock {
   Operand<T> value_operand(Index h, Index tokens) const {
     return Operand<T>::packed(values(h), tokens, width, Tile<T>::width, padded_width());
   }
+  template <class R>
+  Panels<R> key_panels(Index h, Index tokens) const {
+    return {keys<R>(h), width, tokens, Tile<T>::width * width, key_stride()};
+  }
+  template <class R>
+  Panels<R> value_panels(Index h, Index tokens) const {
+    return {values<R>(h), tokens, width, Tile<T>::width, padded_width()};
+  }
 
-  ConstView<T, 2> value_rows(Index h, Index tokens) const { return {values(h), {tokens, width}, {padded_width(), 1}}; }
+  template <class R = T>
+  ConstView<R, 2> value_rows(Index h, Index tokens) const {
+    return {values<R>(h), {tokens, width}, {padded_width(), 1}};
+  }
 
   /// Tokens first, first + 1, … of head h: scale·key and value (tokens, E). Products read whole vectors, so what is
   /// beyond in them is 0: the memory may hold anything, signalling NaN too.
   void put(Index h, Index first, ConstView<T, 2> key, ConstView<T, 2> value, T scale) const {
+    with_numbers([&](auto number) {
+      using R = decltype(number);
+      if constexpr (std::is_same_v<R, T>) put_numbers(h, first, key, value, scale);
+      else put_narrow<R>(h, first, key, value, scale);
+    });
+  }
+
+  /// The first `tokens` of another block in the same format.
+  void copy(const KvBlock& from, Index tokens) const {
+    with_numbers([&](auto number) { copy_numbers<decltype(number)>(from, tokens); });
+    const Index whole = (tokens + Vec<T>::lanes - 1) / Vec<T>::lanes * Vec<T>::lanes;
+    for (Index h = 0; has_scales() && h < heads; ++h) {
+      std::copy_n(from.key_scales(h), whole, key_scales(h));
+      std::copy_n(from.value_scales(h), tokens, value_scales(h));
+    }
+  }
+
+ private:
+  Index scale_count() const { return has_scales() ? 2 * capacity : 0; }
+  std::int64_t head_elements() const {
+    constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t numbers = std::int64_t{capacity} * (std::int64_t{width} + padded_width()),
+                       bytes = format == Format::int8   ? 1
+                               : format == Format::bf16 ? 2
+                                                        : size;
+    return scale_count() + (numbers * bytes + size - 1) / size;
+  }
+
+  void put_numbers(Index h, Index first, ConstView<T, 2> key, ConstView<T, 2> value, T scale) const {
     const Index tokens = key.extent(0);
     for (Index i = 0; i < tokens;) {
       const Index at = first + i,
@@ -75,15 +183,34 @@ struct KvBlock {
       std::fill_n(std::copy_n(value.row(i), width, value_row(h, first + i)), padded_width() - width, T{0});
   }
 
-  /// The first `tokens` of another block.
-  void copy(const KvBlock& from, Index tokens) const {
+  template <class R>
+  void put_narrow(Index h, Index first, ConstView<T, 2> key, ConstView<T, 2> value, T scale) const {
+    for (Index i = 0; i < key.extent(0); ++i) {
+      const Index at = first + i, begun = at % Vec<T>::lanes == 0 ? Vec<T>::lanes : 0;  // a new vector of columns
+      R *const column = key_column<R>(h, at), *const row = value_row<R>(h, at);
+      const T of_key = detail::narrow(key.row(i), width, scale, row);  // where the value comes afterwards
+      for (Index e = 0; e < width; ++e) {
+        std::fill_n(column + e * key_stride(), begun, R{});
+        column[e * key_stride()] = row[e];
+      }
+      const T of_value = detail::narrow(value.row(i), width, T{1}, row);
+      std::fill_n(row + width, padded_width() - width, R{});
+      if (!has_scales()) continue;
+      std::fill_n(key_scales(h) + at, begun, T{0});
+      key_scales(h)[at] = of_key;
+      value_scales(h)[at] = of_value;
+    }
+  }
+
+  template <class R>
+  void copy_numbers(const KvBlock& from, Index tokens) const {
     for (Index h = 0; h < heads; ++h) {
       for (Index first = 0; first < tokens; first += Tile<T>::width)
         for (Index e = 0; e < width; ++e)
-          std::copy_n(from.key_column(h, first) + e * from.key_stride(),
+          std::copy_n(from.template key_column<R>(h, first) + e * from.key_stride(),
                       (std::min)((tokens - first + Vec<T>::lanes - 1) / Vec<T>::lanes * Vec<T>::lanes, Tile<T>::width),
-                      key_column(h, first) + e * key_stride());
-      std::copy_n(from.values(h), tokens * padded_width(), values(h));
+                      key_column<R>(h, first) + e * key_stride());
+      std::copy_n(from.template values<R>(h), tokens * padded_width(), values<R>(h));
     }
   }
 };
