@@ -15,9 +15,9 @@ double layers_flops(const Llama<>::Config& config, double tokens) {
 }
 
 /// What a step reads: every weight but the embedding, and the keys and values of so many tokens.
-double step_bytes(const Llama<>::Config& config, const Llama<float>& model, Index batch, Index context) {
+double step_bytes(const Llama<>::Config& config, const Llama<float>& model, Index batch, Index context, Format cache) {
   const auto& block = config.block;
-  const Index head_width = block.width / block.heads;
+  const Index kv_heads = block.attention.kv_heads, head_width = block.width / block.heads;
   double weights = 0;
   walk(
       [&](const std::string& path, const Leaf&, const auto& tensor) {
@@ -28,16 +28,17 @@ double step_bytes(const Llama<>::Config& config, const Llama<float>& model, Inde
         else weights += values;
       },
       model);
-  return weights +
-         4.0 * static_cast<double>(batch * context * config.layers * 2 * block.attention.kv_heads * head_width);
+  return weights + static_cast<double>(batch * config.layers) *
+                       static_cast<double>(KvCache<float>::bytes_for(context, kv_heads, head_width, cache));
 }
 
 /// Steps of `batch` sequences that have `context` tokens already.
-void decode(benchmark::State& state, const Llama<float>& model, Index batch, Index context, int threads) {
+void decode(benchmark::State& state, const Llama<float>& model, Index batch, Index context, int threads,
+            Format cache = Format::scalar) {
   constexpr Index steps = 16, longest = 256;  // in an iteration; after so many, all begin again
   const auto ids = random_tokens((std::max)(batch, context));
   Context ctx{Threads(threads)};
-  auto prefilled = model.start();
+  auto prefilled = model.start(1, cache);
   prefilled.reserve(context + longest);
   for (Index first = 0; first < context; first += 512) {
     ctx.reset();
@@ -56,7 +57,7 @@ void decode(benchmark::State& state, const Llama<float>& model, Index batch, Ind
   };
   settle(ctx, run_once);
   run_bytes(
-      state, static_cast<double>(steps) * step_bytes(llama63m(), model, batch, context + longest / 2),
+      state, static_cast<double>(steps) * step_bytes(llama63m(), model, batch, context + longest / 2, cache),
       [&] { return read_bandwidth(threads); }, run_once);
   state.counters["tokens"] =
       benchmark::Counter(static_cast<double>(batch * steps), benchmark::Counter::kIsIterationInvariantRate);
@@ -69,8 +70,11 @@ const int registered = [] {
       for (const Index batch : {1, 16})
         add(on_threads(name + "/batch:" + std::to_string(batch), threads),
             [=](benchmark::State& state) { decode(state, packed_llama63m(format), batch, 32, threads); });
-      add(on_threads(name + "/context:4096", threads),
-          [=](benchmark::State& state) { decode(state, packed_llama63m(format), 1, 4096, threads); });
+      for (const Format cache : {Format::scalar, Format::bf16, Format::int8})
+        add(on_threads(
+                name + "/context:4096" + (cache == Format::scalar ? "" : "/kv:" + std::string(format_name(cache))),
+                threads),
+            [=](benchmark::State& state) { decode(state, packed_llama63m(format), 1, 4096, threads, cache); });
     }
     add(on_threads("decode_plain/llama63m/batch:1", threads),
         [=](benchmark::State& state) { decode(state, plain_llama63m(), 1, 32, threads); });

@@ -21,20 +21,36 @@ namespace {
 constexpr Index cached_width = 6;
 
 /// Sequences that go on in steps of counts[s] tokens, with whatever select() does to them; `layer` must not depend on
-/// company.
+/// company. In float they give one pass over everything, in a format what each gives alone, token by token.
 template <class Layer>
 struct CachedRun {
   const Layer& layer;
-  Tensor<float, 3> x;  // (B, N, D)
-  Tensor<float, 3> whole;
+  Tensor<float, 3> x;      // (B, N, D)
+  Tensor<float, 3> whole;  // what is expected
   KvCache<float> cache;
   std::vector<Index> who;  // sequence i is a beginning of x[who[i]]
 
-  CachedRun(const Layer& of, Index batch, Index tokens)
-      : layer(of), x(random_tensor<float>(Shape{batch, tokens, cached_width}, 7)), cache(of.cache(batch)) {
+  CachedRun(const Layer& of, Index batch, Index tokens, Format format = Format::scalar)
+      : layer(of), x(random_tensor<float>(Shape{batch, tokens, cached_width}, 7)), cache(of.cache(batch, format)) {
     Context ctx;
-    whole = Tensor<float, 3>(layer(ctx, x, AttentionCall<float>{.mask = {.causal = true}}));
     for (Index b = 0; b < batch; ++b) who.push_back(b);
+    if (format != Format::scalar) token_by_token();
+    else whole = Tensor<float, 3>(layer(ctx, x, AttentionCall<float>{.mask = {.causal = true}}));
+  }
+
+  void token_by_token() {
+    whole = Tensor<float, 3>(x.shape());
+    const std::vector<Index> one{1};
+    Context ctx;
+    for (Index b = 0; b < x.extent(0); ++b) {
+      KvCache<float> alone = layer.cache(1, cache.format());
+      for (Index t = 0; t < x.extent(1); ++t) {
+        ctx.reset();
+        const auto y = layer(ctx, std::as_const(x).view().slice(0, b, 1).slice(1, t, 1),
+                             AttentionCall<float>{.mask = {.causal = true}, .caches = &alone, .counts = one});
+        std::copy_n(y.data(), cached_width, &whole(b, t, 0));
+      }
+    }
   }
 
   void next(const std::vector<Index>& counts, const Threads& threads = {}) {
@@ -64,8 +80,8 @@ struct CachedRun {
 };
 
 template <class Layer>
-void check_layer(const Layer& layer, Index tokens) {
-  CachedRun<Layer> run(layer, 2, tokens);
+void check_layer(const Layer& layer, Index tokens, Format format = Format::scalar) {
+  CachedRun<Layer> run(layer, 2, tokens, format);
   run.next({1, 700});
   run.next({511, 1}, Threads(3));
   run.next({1, 1});
@@ -105,6 +121,37 @@ TEST(KvCache, IsOnePassForRelativePositions) {
       randomized(RelativeAttention<float>(RelativeAttentionConfig{.width = cached_width, .heads = 2, .clip = 4})),
       1201);
   check_layer(randomized(TransformerXlAttention<float>({.width = cached_width, .heads = 2})), 1201);
+}
+
+TEST(KvCache, InAFormatItIsThatOfEachAloneBitForBit) {
+  for (const Format format : {Format::bf16, Format::int8}) {
+    SCOPED_TRACE(format_name(format));
+    AttentionConfig config{.width = cached_width, .heads = 4, .kv_heads = 2, .head_width = 5, .sinks = true};
+    check_layer(randomized(Attention<float>(config)), 1300, format);
+    config.window = 600;
+    check_layer(randomized(Attention<float>(config)), 1300, format);
+    check_layer(randomized(Attention<float, PlainHeads<float>, CappedScores<float>>(
+                    {.width = cached_width, .heads = 1, .head_width = 70, .scores = {.cap = 2}})),
+                1300, format);
+    check_layer(
+        randomized(RelativeAttention<float>(RelativeAttentionConfig{.width = cached_width, .heads = 2, .clip = 4})),
+        1201, format);
+    check_layer(randomized(TransformerXlAttention<float>({.width = cached_width, .heads = 2})), 1201, format);
+  }
+}
+
+// Relative positions count as in float: outputs differ by what the numbers differ.
+TEST(KvCache, InAFormatItIsNearlyFloat) {
+  const auto check = [](const auto& layer) {
+    const CachedRun exact(layer, 1, 300), narrow(layer, 1, 300, Format::bf16), whole(layer, 1, 300, Format::int8);
+    EXPECT_LE(difference(narrow.whole, exact.whole), magnitude(exact.whole) / 128);
+    EXPECT_LE(difference(whole.whole, exact.whole), magnitude(exact.whole) / 64);
+    EXPECT_GT(difference(narrow.whole, exact.whole), 0);
+    EXPECT_GT(difference(whole.whole, exact.whole), 0);
+  };
+  check(randomized(Attention<float, PlainHeads<float>, AlibiScores<float>>({.width = cached_width, .heads = 2})));
+  check(randomized(RelativeAttention<float>(RelativeAttentionConfig{.width = cached_width, .heads = 2, .clip = 4})));
+  check(randomized(TransformerXlAttention<float>({.width = cached_width, .heads = 2})));
 }
 
 // A window needs no more memory than its blocks and those that a step adds, however long the text.
@@ -216,11 +263,43 @@ TEST(KvCache, SaysItsMemory) {
   for (const auto& [count, kept_heads, kept_width] : {std::tuple{-1, 2, 3}, {1, 0, 3}, {1, 2, 0}, {1, -2, 3}})
     EXPECT_THROW(KvCache<float>::bytes_for(count, kept_heads, kept_width), Error);
   const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
-  for (const Index tokens : {1, 40, 700}) {
-    CachedRun run(layer, 1, tokens);
-    EXPECT_EQ(run.cache.bytes(), 0);
-    run.next({tokens});
-    EXPECT_EQ(run.cache.bytes(), KvCache<float>::bytes_for(tokens, 2, 3));
+  for (const Format format : {Format::scalar, Format::bf16, Format::int8})
+    for (const Index tokens : {1, 40, 700}) {
+      CachedRun run(layer, 1, tokens, format);
+      EXPECT_EQ(run.cache.bytes(), 0);
+      run.next({tokens});
+      EXPECT_EQ(run.cache.bytes(), KvCache<float>::bytes_for(tokens, 2, 3, format));
+      const auto copy = run.cache;
+      EXPECT_EQ(copy.format(), format);
+    }
+}
+
+// By hand, of each token and head: keys and values of 128 numbers of 4, 2 or 1 bytes; in int8 two scales of 4 bytes.
+TEST(KvCache, SaysItsMemoryInAFormat) {
+  constexpr std::int64_t tokens = 8 * kernel::key_block<float>;
+  EXPECT_EQ(KvCache<float>::bytes_for(tokens, 8, 128), tokens * 8 * 2 * 128 * 4);
+  EXPECT_EQ(KvCache<float>::bytes_for(tokens, 8, 128, Format::bf16), tokens * 8 * 2 * 128 * 2);
+  EXPECT_EQ(KvCache<float>::bytes_for(tokens, 8, 128, Format::int8), tokens * 8 * 2 * (128 + 4));
+  EXPECT_EQ(error_of([&] { KvCache<float>::bytes_for(1, 1, 1, Format::int4); }),
+            "[kv_cache] cannot keep keys and values in int4: must be scalar, bf16 or int8");
+  EXPECT_EQ(error_of([&] { KvCache<double>(1, 1, 1, 0, Format::int8); }),
+            "[kv_cache] cannot keep keys and values in int8: of double, must be scalar");
+}
+
+TEST(KvCache, ForksShareInAFormat) {
+  const auto layer = randomized(Attention<float>({.width = cached_width, .heads = 2}));
+  for (const Format format : {Format::bf16, Format::int8}) {
+    CachedRun run(layer, 1, 1300, format);
+    run.next({1100});
+    const std::int64_t one = run.cache.bytes();
+    run.select({0, 0, 0});
+    EXPECT_EQ(run.cache.bytes(), one);
+    run.next({1, 1, 1});
+    EXPECT_EQ(run.cache.bytes(), one + 2 * KvCache<float>::bytes_for(1101 % kernel::key_block<float>, 2, 3, format))
+        << "two copies of the last block";
+    const std::vector<Index> back{1050, 1050, 1101};
+    run.cache.truncate(back);
+    run.next({60, 3, 1});
   }
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/core/format.hpp"
 #include "eigenformer/decode/decoding.hpp"
 #include "eigenformer/decode/reader.hpp"
 #include "eigenformer/decode/rules.hpp"
@@ -50,6 +51,7 @@ struct BeamConfig {
   bool stop_early = true;    ///< leave a sentence when nothing can change its results. Takes it that no rule makes a
                              ///< log-probability positive
   Index chunk = 512;         ///< prompts are read by so many tokens a pass: bounds the memory
+  Format cache = Format::scalar;  ///< of keys and values: bf16 or int8 take less memory, see KvCache
 
   /// Throws if a setting that only beam_search() has is invalid.
   void validate(std::size_t) const {
@@ -344,7 +346,8 @@ std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& mode
   const detail::Decoding decoding("beam_search", ctx, model, config, source);
   if (decoding.idle()) return detail::empty_hypotheses(decoding.texts.size());
   const auto memory = ctx.scratch();
-  return detail::beam_search_from(ctx, model, model.start(ctx, source, lengths), decoding, config);
+  return detail::beam_search_from(ctx, model, detail::start("beam_search", model, config.cache, ctx, source, lengths),
+                                  decoding, config);
 }
 
 /// Of the continuations of each prompt, or of the only one, by a decoder-only model, or of what an encoder–decoder says
@@ -368,8 +371,9 @@ std::vector<std::vector<Hypothesis>> beam_search(Context& ctx, const Model& mode
   if constexpr (detail::decodes_only<Model>) {
     const detail::Decoding decoding("beam_search", ctx, model, config, prompts.ids);
     if (decoding.idle()) return detail::empty_hypotheses(decoding.texts.size());
-    return detail::beam_search_from(ctx, model, model.start(static_cast<Index>(decoding.texts.size())), decoding,
-                                    config);
+    return detail::beam_search_from(
+        ctx, model, detail::start("beam_search", model, config.cache, static_cast<Index>(decoding.texts.size())),
+        decoding, config);
   } else {
     const detail::PaddedIds source(prompts.ids);
     return beam_search(ctx, model, source.ids, source.lengths, config);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/core/format.hpp"
 #include "eigenformer/decode/reader.hpp"
 #include "eigenformer/decode/rules.hpp"
 
@@ -25,6 +26,17 @@ void check_room(std::string_view place, const Model& model, std::size_t text, st
   };
   if constexpr (requires { model.target_position; }) check(model.target_position);
   else if constexpr (requires { model.position; }) check(model.position);
+}
+
+/// The model's state for `these`, with keys and values in a format. A model need not know of formats.
+template <class Model>
+auto start(std::string_view place, const Model& model, Format cache, auto&&... these) {
+  if constexpr (requires { model.start(these..., cache); }) {
+    return model.start(these..., cache);
+  } else {
+    ensure(cache == Format::scalar, place, "this model has no cache in ", format_name(cache));
+    return model.start(these...);
+  }
 }
 
 /// Settings that have been checked, and the texts that go on: bos, if there is one, and the prompt.

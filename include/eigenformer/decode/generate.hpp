@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
+#include "eigenformer/core/format.hpp"
 #include "eigenformer/decode/decoding.hpp"
 #include "eigenformer/decode/draft.hpp"
 #include "eigenformer/decode/reader.hpp"
@@ -34,11 +35,12 @@ struct GenerateConfig {
   TokenRules rules{};
   bool log_probabilities = false;                            ///< wanted in the results
   std::function<bool(Index sequence, Id token)> on_token{};  ///< see generate()
-  Index first_sequence = 0;      ///< the number of the first sequence, for drawing: prompt i alone, with this
-                                 ///< number i, gives the text that it gives among others
-  Index chunk = 512;             ///< prompts are read by so many tokens a pass: bounds the memory
-  std::optional<Draft> draft{};  ///< `&small_model`, LookUp{}, …: the same text with fewer passes of the model
-  Index draft_tokens = 4;        ///< at most so many before each pass of the model
+  Index first_sequence = 0;       ///< the number of the first sequence, for drawing: prompt i alone, with this
+                                  ///< number i, gives the text that it gives among others
+  Index chunk = 512;              ///< prompts are read by so many tokens a pass: bounds the memory
+  Format cache = Format::scalar;  ///< of keys and values: bf16 or int8 take less memory, see KvCache
+  std::optional<Draft> draft{};   ///< `&small_model`, LookUp{}, …: the same text with fewer passes of the model
+  Index draft_tokens = 4;         ///< at most so many before each pass of the model
 
   /// Throws if a setting that only generate() has is invalid.
   void validate(std::size_t sequences) const {
@@ -308,7 +310,8 @@ std::vector<Generated> generate(Context& ctx, const Model& model, ConstView<Id, 
   detail::Decoding decoding("generate", ctx, model, config, source);
   if (decoding.idle()) return std::vector<Generated>(decoding.texts.size());
   const auto memory = ctx.scratch();
-  return detail::generate_from(ctx, model, model.start(ctx, source, lengths), decoding, config);
+  return detail::generate_from(ctx, model, detail::start("generate", model, config.cache, ctx, source, lengths),
+                               decoding, config);
 }
 
 /// What follows each prompt, or the only one, from a decoder-only model; what belongs to each source, from an
@@ -327,7 +330,9 @@ std::vector<Generated> generate(Context& ctx, const Model& model, const Sequence
   if constexpr (detail::decodes_only<Model>) {
     detail::Decoding decoding("generate", ctx, model, config, prompts.ids);
     if (decoding.idle()) return std::vector<Generated>(decoding.texts.size());
-    return detail::generate_from(ctx, model, model.start(static_cast<Index>(decoding.texts.size())), decoding, config);
+    return detail::generate_from(
+        ctx, model, detail::start("generate", model, config.cache, static_cast<Index>(decoding.texts.size())), decoding,
+        config);
   } else {
     const detail::PaddedIds source(prompts.ids);
     return generate(ctx, model, source.ids, source.lengths, config);

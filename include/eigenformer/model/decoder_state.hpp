@@ -22,13 +22,13 @@ struct DecoderState {
   std::vector<KvCache<T>> across;  // of attention to sources
   std::vector<Index> sharers;      // how many sequences in a row look at each source
 
-  /// Of so many sequences that have not begun, for these blocks.
+  /// Of so many sequences that have not begun, for these blocks, with all caches in a format.
   template <class Block>
-  DecoderState(Index sequences, const std::vector<Block>& blocks) : count_(sequences) {
+  DecoderState(Index sequences, const std::vector<Block>& blocks, Format format) : count_(sequences) {
     ensure(!blocks.empty(), "decoder_state", "a model without layers cannot remember where its sequences stand");
     for (const Block& block : blocks) {
-      layers.push_back(own_attention(block).cache(sequences));
-      if constexpr (has_sources<Block>) across.push_back(block.cross_attention.cache(sequences));
+      layers.push_back(own_attention(block).cache(sequences, format));
+      if constexpr (has_sources<Block>) across.push_back(block.cross_attention.cache(sequences, format));
     }
     if constexpr (has_sources<Block>) sharers.assign(static_cast<std::size_t>(sequences), 1);
   }

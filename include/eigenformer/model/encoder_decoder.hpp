@@ -233,8 +233,11 @@ struct BasicEncoderDecoder {
   }
 
   using State = DecoderState<T>;
-  /// Encodes sources (B, M) and keeps what decoding needs of them: one sequence each, which has not begun.
-  State start(Context& ctx, ConstView<Id, 2> source, ConstView<Index, 1> lengths = {}) const {
+  /// Encodes sources (B, M) and keeps what decoding needs of them: one sequence each, which has not begun. Keys and
+  /// values of sources and targets may be kept in bf16 or int8, see KvCache; what follows then are not the bits of
+  /// decode(), but still the same in whatever pieces and company.
+  State start(Context& ctx, ConstView<Id, 2> source, ConstView<Index, 1> lengths = {},
+              Format cache = Format::scalar) const {
     ensure(!ctx.tape && !ctx.random, "encoder_decoder", "passes with a state are neither recorded nor with dropout");
     ensure(source.given(), "encoder_decoder", "no source is given");
     ensure(!lengths || lengths.size() == source.extent(0), "encoder_decoder", lengths.size(), " lengths for ",
@@ -244,7 +247,7 @@ struct BasicEncoderDecoder {
              b, " is not in 0…", source.extent(1));
     const auto scratch = ctx.scratch();
     const auto memory = encode(ctx, source, lengths);
-    State state(source.extent(0), decoder.blocks);
+    State state(source.extent(0), decoder.blocks, cache);
     const auto counts = ctx.arena.allocate<Index>(Shape{source.extent(0)});
     for (Index b = 0; b < counts.size(); ++b) counts[b] = lengths ? lengths[b] : source.extent(1);
     const auto rows = ctx.arena.allocate<T>(

@@ -110,10 +110,12 @@ struct LanguageModel {
   }
 
   using State = DecoderState<T>;
-  /// Of so many sequences that have not begun.
-  State start(Index sequences = 1) const {
+  /// Of so many sequences that have not begun. With keys and values in bf16 or int8, see KvCache, it takes less memory,
+  /// and what follows are not the bits of one pass over each whole sequence, but still the same in whatever pieces and
+  /// company.
+  State start(Index sequences = 1, Format cache = Format::scalar) const {
     require_initialized(*this, "language_model");
-    return {sequences, decoder.blocks};
+    return {sequences, decoder.blocks, cache};
   }
 
   /// The next tokens → their hidden states (1, tokens, D): the same bits as those of one pass over each whole sequence,

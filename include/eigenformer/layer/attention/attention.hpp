@@ -33,7 +33,9 @@ struct Attention : AttentionProjections<T> {
     if (config.sinks) sinks = Tensor<T, 1>(Shape{*config.completed().heads});
   }
 
-  KvCache<T> cache(Index sequences) const { return Projections::cache(sequences, window); }
+  KvCache<T> cache(Index sequences, Format format = Format::scalar) const {
+    return Projections::cache(sequences, format, window);
+  }
 
   static void visit(auto&& f, auto&... m) {
     Projections::visit(f, m...);

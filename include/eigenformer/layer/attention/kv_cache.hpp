@@ -8,11 +8,13 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "eigenformer/core/context.hpp"
 #include "eigenformer/core/error.hpp"
+#include "eigenformer/core/format.hpp"
 #include "eigenformer/core/settings.hpp"
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/kernel/attention.hpp"
@@ -21,30 +23,34 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 
 /// Of one layer, for any number of sequences, each of its own length. A value: copies go on independently, and share
 /// the blocks that neither changes; those that share are for one thread at a time.
+///
+/// Keys and values are kept in T, or, of float, in bf16 (half the memory) or int8 (about a quarter: whole numbers times
+/// a scale for each token and head). Attention then computes in float with the numbers that are kept: the same bits
+/// whatever the batch and the pieces in which tokens come, but not those of a pass without a cache.
 template <Real T>
 class KvCache {
  public:
   /// Of keys and values of K heads of width E. A window, if it is not 0, is the widest that any query has: blocks that
   /// it has left behind for good are used again.
-  KvCache(Index sequences, Index kv_heads, Index head_width, Index window = 0)
-      : heads_(kv_heads), width_(head_width), window_(window) {
+  KvCache(Index sequences, Index kv_heads, Index head_width, Index window = 0, Format format = Format::scalar)
+      : heads_(kv_heads), width_(head_width), window_(window), format_(format) {
     ensure(sequences >= 0 && sequences <= largest_extent, "kv_cache", "cannot keep ", sequences, " sequences");
     ensure(kv_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", kv_heads, " heads of width ", head_width);
-    ensure(bytes_for(kernel::key_block<T>, kv_heads, head_width) <= largest_index, "kv_cache", "a block of ", kv_heads,
-           " heads of width ", head_width, " is too large");
+    ensure(bytes_for(kernel::key_block<T>, kv_heads, head_width, format) <= largest_index, "kv_cache", "a block of ",
+           kv_heads, " heads of width ", head_width, " is too large");
     ensure(window >= 0, "kv_cache", "window ", window, " is invalid: must be 0 (none) or more");
     detail::with_memory("kv_cache", sequences, "sequences",
                         [&] { sequences_.resize(static_cast<std::size_t>(sequences)); });
   }
   KvCache(const KvCache& other)  // blocks for later use are each one's own
       : sequences_(other.sequences_), heads_(other.heads_), width_(other.width_), window_(other.window_),
-        reserved_(other.reserved_), spare_(other.spare_) {}
+        format_(other.format_), reserved_(other.reserved_), spare_(other.spare_) {}
   KvCache(KvCache&&) noexcept = default;
   KvCache& operator=(const KvCache& other) { return *this = KvCache(other); }
   KvCache& operator=(KvCache&&) noexcept = default;
   ~KvCache() = default;
 
-  /// Whether both are for the same heads, and keep as much.
+  /// Whether both are for the same heads, and keep as much, in whatever formats.
   bool compatible(const KvCache& other) const {
     return heads_ == other.heads_ && width_ == other.width_ && window_ == other.window_;
   }
@@ -55,6 +61,7 @@ class KvCache {
   }
   Index kv_heads() const { return heads_; }
   Index head_width() const { return width_; }
+  Format format() const { return format_; }
 
   Index sequences() const { return static_cast<Index>(sequences_.size()); }
   /// Tokens so far.
@@ -64,8 +71,10 @@ class KvCache {
   }
   /// What so many tokens of one sequence take, without a reserve, for kv_heads K of width E; throws if 64 bits cannot
   /// say it.
-  static std::int64_t bytes_for(Index tokens, Index kv_heads, Index head_width) {
+  static std::int64_t bytes_for(Index tokens, Index kv_heads, Index head_width, Format format = Format::scalar) {
     constexpr Index size = kernel::key_block<T>;
+    ensure(kernel::KvBlock<T>::keeps(format), "kv_cache", "cannot keep keys and values in ", format_name(format),
+           std::is_same_v<T, float> ? ": must be scalar, bf16 or int8" : ": of double, must be scalar");
     ensure(tokens >= 0 && kv_heads > 0 && head_width > 0, "kv_cache", "cannot keep ", tokens, " tokens of ", kv_heads,
            " heads of width ", head_width);
     const double most = 2.0 * sizeof(T) * static_cast<double>(kv_heads) *
@@ -74,7 +83,7 @@ class KvCache {
     ensure(most < static_cast<double>((std::numeric_limits<std::int64_t>::max)()), "kv_cache", tokens, " tokens of ",
            kv_heads, " heads of width ", head_width, " take more bytes than can be counted");
     const auto bytes = [=](Index capacity) {
-      return kernel::KvBlock<T>{nullptr, capacity, kv_heads, head_width}.bytes();
+      return kernel::KvBlock<T>{nullptr, capacity, kv_heads, head_width, format}.bytes();
     };
     const std::int64_t whole = bytes(size) * (tokens / size);
     return tokens % size == 0 ? whole : whole + bytes(kernel::KvBlock<T>::fitting(tokens % size, size));
@@ -226,7 +235,8 @@ class KvCache {
     return sequence.passed == 0 ? 0 : sequence.passed * kernel::key_block<T> + window_ - 1;
   }
 
-  kernel::KvBlock<T> memory_of(const Block& block) const { return {block.data.get(), block.capacity, heads_, width_}; }
+  kernel::KvBlock<T> memory_of(const Block& block) const { return block_at(block.data.get(), block.capacity); }
+  kernel::KvBlock<T> block_at(T* data, Index capacity) const { return {data, capacity, heads_, width_, format_}; }
 
   static bool unshared(const Shared& block) {
     if (block.use_count() != 1) return false;
@@ -283,7 +293,7 @@ class KvCache {
         return taken;
       }
     // Several at once make memory in large pages. Nothing is set: no result depends on what is not written.
-    const Index size = kernel::KvBlock<T>{nullptr, capacity, heads_, width_}.size(),
+    const Index size = block_at(nullptr, capacity).size(),
                 count = std::clamp(most_at_once / size, Index{1}, Index{wanted(capacity)});
     const std::shared_ptr<T> memory(
         static_cast<T*>(aligned_allocate(static_cast<std::size_t>(count * size) * sizeof(T))),
@@ -297,7 +307,9 @@ class KvCache {
 
   std::vector<Sequence> sequences_, selected_;  // selected_: memory for select()
   std::vector<Shared> free_;                    // blocks for reuse
-  Index heads_ = 0, width_ = 0, window_ = 0, reserved_ = 0, spare_ = 0;
+  Index heads_ = 0, width_ = 0, window_ = 0;
+  Format format_ = Format::scalar;
+  Index reserved_ = 0, spare_ = 0;
 };
 
 }  // namespace eigenformer

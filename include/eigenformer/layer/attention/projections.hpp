@@ -26,8 +26,8 @@ struct AttentionProjections {
         scale(*config.scale), dropout(*config.dropout) {}
 
   /// An empty cache of what this attention computes.
-  KvCache<T> cache(Index sequences, Index window = 0) const {
-    return {sequences, key.weight.extent(0) / head_width, head_width, window};
+  KvCache<T> cache(Index sequences, Format format = Format::scalar, Index window = 0) const {
+    return {sequences, key.weight.extent(0) / head_width, head_width, window, format};
   }
 
   static void visit(auto&& f, auto&... m) {
