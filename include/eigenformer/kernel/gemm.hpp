@@ -104,8 +104,13 @@ void any_tile(Index rows, const TileInput<T, R>& in, T* c, Index c_stride, bool 
   if constexpr (Rows > 1)
     if (rows < Rows) return any_tile<T, Rows - 1, Vectors>(rows, in, c, c_stride, add, width);
   if constexpr (Vectors > 1)
-    if (width <= (Vectors - 1) * Vec<T>::lanes)
-      return any_tile<T, Rows, Vectors - 1>(rows, in, c, c_stride, add, width);
+    if (width <= (Vectors - 1) * Vec<T>::lanes) {
+      if constexpr (std::is_same_v<R, T>) return any_tile<T, Rows, Vectors - 1>(rows, in, c, c_stride, add, width);
+      TileInput<T, R> column = in;  // there is less to compile if these go vector by vector
+      for (Index j = 0; j < width; j += Vec<T>::lanes, column.b += Vec<T>::lanes)
+        any_tile<T, Rows, 1>(rows, column, c + j, c_stride, add, (std::min)(Vec<T>::lanes, width - j));
+      return;
+    }
   if (width == Vectors * Vec<T>::lanes) return tile<T, Rows, Vectors>(in, c, c_stride, add);
   T buffer[static_cast<std::size_t>(Rows * Vectors * Vec<T>::lanes)] = {};
   for (Index i = 0; add && i < Rows; ++i) std::copy_n(c + i * c_stride, width, buffer + i * Vectors * Vec<T>::lanes);
