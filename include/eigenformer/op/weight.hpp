@@ -127,6 +127,7 @@ class Weight {
   void adopt(const kernel::PackedWords& words, const std::shared_ptr<const void>& owner) {
     tensor_ = {};
     layout_ = words;
+    layout_.multiply = kernel::multiply_words;
     packed_ = {owner, reinterpret_cast<const std::byte*>(words.words)};
   }
 
