@@ -97,6 +97,11 @@ TEST(GgufModels, OfLlamaHaveInterleavedPairs) {
     EXPECT_EQ(loaded.model.config.position.layout, RotaryLayout::interleaved);
     const Tensor<float, 3> want = logits_of(model, ids);
     EXPECT_LE(difference(logits_of(loaded.model, ids), want), 1e-6 * magnitude(want));
+    if (std::holds_alternative<Llama3Scaling>(scaling)) continue;  // has become divisors
+    const Checkpoint before = checkpoint_of(model), after = checkpoint_of(loaded.model, loaded.facts);
+    EXPECT_EQ(after.config["rope_scaling"], before.config["rope_scaling"]);
+    for (const auto& [name, tensor] : before.tensors)
+      EXPECT_EQ(after.tensors.at(name).values, tensor.values) << name << ", in halves again";
   }
 }
 

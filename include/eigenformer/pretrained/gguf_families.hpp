@@ -43,9 +43,7 @@ class GgufKeys {
     if (file_.has("split.count") && file_.integer("split.count", 0, most_tokens) > 1)
       file_.refuse("split.count", "is ", file_.integer("split.count", 0, most_tokens),
                    ": the parts of a model must be joined first");
-    vocabulary = rows("token_embd.weight");
-    if (has("vocab_size") && vocabulary > 0 && integer("vocab_size", 1) != vocabulary)
-      refuse("vocab_size", "is ", integer("vocab_size", 1), ", but token_embd.weight has ", vocabulary, " rows");
+    vocabulary = rows("token_embd.weight");  // whatever vocab_size says, as in llama.cpp
     // Without effect on hidden states and logits.
     for (const char* const name : {"vocab_size", "pooling_type", "rope.scaling.finetuned", "tensor_data_layout"})
       ignore(name);
