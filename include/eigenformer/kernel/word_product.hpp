@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include "eigenformer/core/arena.hpp"
 #include "eigenformer/core/threads.hpp"
@@ -35,7 +36,14 @@ struct Int8Tile {
     return Lanes::add_products(sums, right, left);
   }
 };
-struct Int4Tile : Int8Tile {
+/// Of int4 that unpack_nibbles() has made bytes of.
+struct SmallTile : Int8Tile {
+  static EIGENFORMER_INLINE Sums add(Sums sums, Lanes right, Lanes left) {
+    return Lanes::add_small_products(sums, right, left);
+  }
+};
+using UnpackedTile = std::conditional_t<Int8Tile::Lanes::has_small_products, SmallTile, Int8Tile>;
+struct Int4Tile : SmallTile {
   static constexpr int lefts = 2;
   static EIGENFORMER_INLINE Lanes load(const std::uint32_t* row, Index column, auto part) {
     const Lanes words = Lanes::load(row + column);
@@ -251,8 +259,8 @@ class WordProduct {
       case Format::int4:
         if (!unpacks_)
           return any_word_tile<Int4Tile>(count, whole(m, p, row, rows, words, 2), c, c_.stride(0), b_.column_count(p));
-        return any_word_tile<Int8Tile>(count, whole(m, p, row, 2 * rows, words, 1), c, c_.stride(0),
-                                       b_.column_count(p));
+        return any_word_tile<UnpackedTile>(count, whole(m, p, row, 2 * rows, words, 1), c, c_.stride(0),
+                                           b_.column_count(p));
       default:
         return any_word_tile<Int8Tile>(count, whole(m, p, row, rows, words, 1), c, c_.stride(0), b_.column_count(p));
     }
