@@ -30,10 +30,10 @@ Pretrained<typename Family::template Model<T>> load_gguf_as(Gguf& file, GgufKeys
       match(slots_of(shape), Family::naming, keys.tensors(), file.name(), options.allow_extra, Gguf::readable<float>);
   Pretrained<typename Family::template Model<T>> loaded{typename Family::template Model<T>(described.config),
                                                         std::move(described.facts)};
-  const auto slots = slots_of(loaded.model);
+  const auto all_slots = slots_of(loaded.model);
   read_model(file, loaded.model, sources, options);
   if constexpr (requires { Family::adds_one; })
-    for (const auto& slot : slots)
+    for (const auto& slot : all_slots)
       if (slot.shape.size() == 1) std::for_each_n(slot.data, slot.size(), [](T& value) { value -= 1; });
   return loaded;
 }
