@@ -512,6 +512,22 @@ TEST_F(SafetensorsTest, RoundTrips) {
   EXPECT_EQ(folder.count(), 1);
 }
 
+TEST_F(SafetensorsTest, WritesRowsOf16BitsAsTheyAreMade) {
+  SafetensorsWriter writer;
+  writer.add_rows<BrainFloat>("brain", Shape{Index{3}, Index{4}}, [](Index i, BrainFloat* row) {
+    for (Index j = 0; j < 4; ++j) row[j] = to_brain_float(static_cast<float>(10 * i + j));
+  });
+  writer.add_rows<Half>("half", Shape{Index{1}, Index{2}}, [](Index, Half* row) { row[0] = row[1] = to_half(1.5F); });
+  writer.write(path);
+  Safetensors file(path);
+  EXPECT_EQ(file.find("brain")->dtype, "BF16");
+  EXPECT_EQ(file.find("half")->dtype, "F16");
+  const auto brain = file.read<float, 2>("brain");
+  for (Index i = 0; i < 3; ++i)
+    for (Index j = 0; j < 4; ++j) EXPECT_EQ(brain(i, j), static_cast<float>(10 * i + j));
+  EXPECT_EQ((file.read<float, 2>("half")(0, 1)), 1.5F);
+}
+
 TEST_F(SafetensorsTest, RefusesToWriteWhatCannotBeRead) {
   SafetensorsWriter writer;
   const Tensor<float, 1> x(Shape{1});

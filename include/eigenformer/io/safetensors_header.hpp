@@ -93,6 +93,8 @@ constexpr std::string_view dtype_of() {
     return "BOOL";
   } else if constexpr (std::same_as<T, Half>) {
     return "F16";
+  } else if constexpr (std::same_as<T, BrainFloat>) {
+    return "BF16";
   } else if constexpr (std::floating_point<T>) {
     static_assert(Real<T>);
     return sizeof(T) == 4 ? "F32" : "F64";
