@@ -169,11 +169,14 @@ TEST(Speculative, LookUpContinuesTheLongestAndLatestMatch) {
     return ids;
   };
   EXPECT_EQ(proposed({1, 2, 3, 4, 5, 1, 2, 3}, 2), (std::vector<Id>{4, 5}));
-  EXPECT_EQ(proposed({1, 2, 7, 9, 2, 8, 1, 2}, 2), (std::vector<Id>{7, 9})) << "two tokens match before one";
-  EXPECT_EQ(proposed({1, 2, 7, 9, 2, 8, 1, 2}, 2, {.longest = 1}), (std::vector<Id>{8, 1})) << "the latest";
+  EXPECT_EQ(proposed({1, 2, 7, 9, 2, 8, 1, 2}, 2), (std::vector<Id>{7, 9}))
+      << "two tokens match, of one not the latest";
+  EXPECT_EQ(proposed({1, 2, 7, 9, 2, 8, 1, 2}, 2, {.longest = 1, .shortest = 1}), (std::vector<Id>{8, 1}))
+      << "the latest";
   EXPECT_EQ(proposed({4, 5, 6, 5, 6}, 7), (std::vector<Id>{5, 6, 5, 6, 5, 6, 5})) << "a period goes on";
   EXPECT_EQ(proposed({1, 2, 3}, 4), std::vector<Id>{});
-  EXPECT_EQ(proposed({1, 2, 1}, 4, {.shortest = 2}), std::vector<Id>{});
+  EXPECT_EQ(proposed({1, 2, 1}, 4), std::vector<Id>{});
+  EXPECT_EQ(proposed({1, 2, 1}, 4, {.shortest = 1}), (std::vector<Id>{2, 1, 2, 1}));
   EXPECT_EQ(proposed({1}, 4), std::vector<Id>{});
   EXPECT_EQ(proposed({}, 4), std::vector<Id>{});
 }
@@ -312,6 +315,22 @@ TEST(Speculative, ModelsWithWindowsSayTheSame) {
   expect_same_by_models<Mistral<float>>(5);
 }
 
+// Products of packed formats have the same bits for any number of rows; a coarser copy is the model's own draft.
+TEST(Speculative, FormatsSayTheSame) {
+  const auto model = random_decoder<Llama<float>>(2, 3);
+  Context ctx(Threads(2));
+  auto coarse = model;
+  pack(ctx, coarse, {.format = Format::int4});
+  for (const Format format : {Format::f16, Format::bf16, Format::int8, Format::int4}) {
+    auto packed = model;
+    pack(ctx, packed, {.format = format, .keep_values = false});
+    const auto run = [&](const GenerateConfig& with) { return generate(ctx, packed, speculative_prompts, with); };
+    for (const auto& sampling : {std::optional<Sampling>(), std::optional(Sampling{.temperature = 0.5})})
+      for (const Draft& draft : {Draft(&coarse), Draft(&model), Draft(LookUp{})})
+        expect_same_texts(run, {.max_tokens = 60, .eos = {7}, .sampling = sampling}, draft, 4);
+  }
+}
+
 // Beyond the blocks of the cache, which a window leaves behind: in the model, and in the draft, which goes back by more
 // than its last pass.
 TEST(Speculative, LongTextsSayTheSame) {
@@ -368,17 +387,18 @@ TEST(Speculative, StoriesAreTheSame) {
   const auto file = shared_data() / "stories260K" / "stories260K.bin";
   if (!std::filesystem::exists(file)) GTEST_SKIP() << "the files are not here";
   auto model = load_llama2c(file).model;
-  auto smaller = first_layers(model, model.config.layers - 1);
+  auto smaller = first_layers(model, model.config.layers - 1), coarse = model;
   Context ctx(Threads(2));
-  pack(ctx, model), pack(ctx, smaller);
+  pack(ctx, model), pack(ctx, smaller), pack(ctx, coarse, {.format = Format::int4});
   const std::vector<std::vector<Id>> prompts{{1}, {1, 403, 407, 261, 378}, {1, 310, 432, 317}};
   const auto run = [&](const GenerateConfig& with) { return generate(ctx, model, prompts, with); };
   for (const auto& sampling : {std::optional<Sampling>(), std::optional(Sampling{.temperature = 0.8, .top_k = 40}),
                                std::optional(Sampling{.top_p = 0.9, .seed = 7})})
-    for (const Draft& draft : {Draft(&smaller), Draft(LookUp{})}) {
+    for (const auto& [draft, least] :
+         {std::pair{Draft(&coarse), 0.4}, {Draft(&smaller), 0.1}, {Draft(LookUp{}), 0.0}}) {
       const DraftCount count =
-          expect_same_texts(run, {.max_tokens = 200, .eos = {1, 2}, .sampling = sampling}, draft, 4);
-      EXPECT_GT(count.accepted, 0);
+          expect_same_texts(run, {.max_tokens = 100, .eos = {1, 2}, .sampling = sampling}, draft, 4);
+      EXPECT_GT(static_cast<double>(count.accepted), least * static_cast<double>(count.proposed));
       EXPECT_LT(count.accepted, count.proposed);
     }
 }

@@ -26,7 +26,7 @@ namespace eigenformer::inline EIGENFORMER_ABI {
 /// look-up, Saxena 2023). For texts that repeat their prompt or themselves; it costs next to nothing.
 struct LookUp {
   Index longest = 3;   ///< no longer ends are looked up
-  Index shortest = 1;  ///< no shorter ends count
+  Index shortest = 2;  ///< no shorter ends count: one token comes often, and is followed by many others
 
   void validate() const {
     require_range("draft", "longest", longest, 1, largest_index);
