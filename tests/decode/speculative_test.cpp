@@ -315,7 +315,8 @@ TEST(Speculative, ModelsWithWindowsSayTheSame) {
   expect_same_by_models<Mistral<float>>(5);
 }
 
-// Products of packed formats have the same bits for any number of rows; a coarser copy is the model's own draft.
+// Products of packed formats have the same bits for any number of rows, and caches of formats keep each token alone; a
+// coarser copy is the model's own draft.
 TEST(Speculative, FormatsSayTheSame) {
   const auto model = random_decoder<Llama<float>>(2, 3);
   Context ctx(Threads(2));
@@ -327,7 +328,8 @@ TEST(Speculative, FormatsSayTheSame) {
     const auto run = [&](const GenerateConfig& with) { return generate(ctx, packed, speculative_prompts, with); };
     for (const auto& sampling : {std::optional<Sampling>(), std::optional(Sampling{.temperature = 0.5})})
       for (const Draft& draft : {Draft(&coarse), Draft(&model), Draft(LookUp{})})
-        expect_same_texts(run, {.max_tokens = 60, .eos = {7}, .sampling = sampling}, draft, 4);
+        for (const Format cache : {Format::scalar, Format::bf16, Format::int8})
+          expect_same_texts(run, {.max_tokens = 60, .eos = {7}, .sampling = sampling, .cache = cache}, draft, 4);
   }
 }
 
