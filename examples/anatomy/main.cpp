@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "../support/program.hpp"
+#include "../support/table.hpp"
 #include "eigenformer/kernel/attention.hpp"
 #include "models.hpp"
 #include "parts.hpp"
-#include "table.hpp"
 
 namespace anatomy {
 namespace {
@@ -20,6 +20,9 @@ namespace {
 using eigenformer::Arena;
 using eigenformer::Shape;
 using eigenformer::Tensor;
+using example::bytes;
+using example::fixed;
+using example::percent;
 namespace kernel = eigenformer::kernel;
 
 void print_parts(const Model& model) {
@@ -80,6 +83,17 @@ void print_costs(const Model& model, Index length) {
       "  A multiply-add is two operations; a norm has 4 per element, 7 with mean and bias. Not counted: biases, "
       "activations,\n"
       "  softmax, positions.\n");
+}
+
+/// What pack() and save_packed() make of the matrices; norms and biases stay floats.
+void print_formats(const Model& model) {
+  std::printf("\nMemory of the weights in each format\n");
+  Table table;
+  table.row({"format", "memory", "bytes per parameter"});
+  for (const auto& [name, size] : model.formats)
+    table.row({name, bytes(static_cast<double>(size)),
+               fixed(static_cast<double>(size) / static_cast<double>(model.root.count()), 3)});
+  table.print();
 }
 
 /// Bytes that the kernel asks for to attend in one layer, besides queries, keys, values and output.
@@ -166,6 +180,7 @@ int run(int argc, char** argv) {
   print_parts(model);
   print_shapes(model, length);
   print_costs(model, length);
+  print_formats(model);
   print_attention_memory(model);
   print_cache(model);
   return 0;

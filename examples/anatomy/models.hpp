@@ -3,12 +3,15 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "eigenformer/core/format.hpp"
 #include "eigenformer/model/bert.hpp"
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/model/paper.hpp"
@@ -46,8 +49,9 @@ struct Model {
   bool logits = true;      // there is an output projection
   bool two_sided = false;  // a source and a target
   std::array<Index, kind_names.size()> parameters{};
-  std::array<double, kind_names.size()> per_token{};  // FLOPs, but for scores
-  double per_sequence = 0;                            // those of a pooler
+  std::array<double, kind_names.size()> per_token{};            // FLOPs, but for scores
+  double per_sequence = 0;                                      // those of a pooler
+  std::vector<std::pair<std::string, std::int64_t>> formats{};  // and the bytes that the weights take in each
 
   double scores(Index length) const {
     double flops = 0;
@@ -93,6 +97,23 @@ void count(Model& model, const M& weights) {
       weights);
   if (model.logits && model.tied)
     model.per_token[static_cast<std::size_t>(Kind::head)] += 2 * static_cast<double>(model.vocabulary * model.width);
+}
+
+/// Bytes of all weights if the matrices are packed so.
+template <class M>
+std::int64_t packed_bytes(const M& weights, eigenformer::Format format, Index group) {
+  std::int64_t bytes = 0;
+  eigenformer::walk(
+      [&](const Leaf&, const auto& tensor) {
+        if constexpr (requires { tensor.layout(format, group); })
+          if (format != eigenformer::Format::scalar) {
+            bytes += static_cast<std::int64_t>(tensor.layout(format, group).bytes());
+            return;
+          }
+        bytes += std::int64_t{tensor.size()} * static_cast<std::int64_t>(sizeof(float));
+      },
+      weights);
+  return bytes;
 }
 
 /// Of a complete config.
@@ -194,6 +215,11 @@ Model describe(Config config, const Sizes& sizes) {
   model.hidden = config.block.hidden;
   model.root = tree(weights);
   count(model, weights);
+  using enum eigenformer::Format;
+  for (const auto& [name, format, group] :
+       {std::tuple("float", scalar, 0), std::tuple("f16, bf16", bf16, 0), std::tuple("int8", int8, 0),
+        std::tuple("int8, groups of 32", int8, 32), std::tuple("int4, groups of 32", int4, 32)})
+    model.formats.emplace_back(name, packed_bytes(weights, format, group));
   return model;
 }
 

@@ -8,12 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include "../support/table.hpp"
 #include "eigenformer/core/visit.hpp"
-#include "table.hpp"
 
 namespace anatomy {
 
+using eigenformer::Index;
 using eigenformer::Leaf;
+using example::grouped;
+using example::Table;
 
 /// "a.b.c" → a, b, c
 inline std::vector<std::string> split(std::string_view path) {

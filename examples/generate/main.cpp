@@ -1,6 +1,8 @@
-// Text from a model that someone has trained: a folder in the layout of Hugging Face, a GGUF file, or a llama2.c file.
+// Text from a model that someone has trained: a folder in the layout of Hugging Face, a packed file, a GGUF file, or a
+// llama2.c file.
 #include <CLI/CLI.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -11,7 +13,9 @@
 #include <variant>
 #include <vector>
 
+#include "../support/memory.hpp"
 #include "../support/program.hpp"
+#include "../support/table.hpp"
 #include "../support/terminal.hpp"
 #include "eigenformer/decode/beam.hpp"
 #include "eigenformer/decode/generate.hpp"
@@ -26,18 +30,21 @@ namespace {
 
 using namespace eigenformer;
 
-/// The one that is asked for; or that of the model's folder or GGUF file; or for a llama2.c file, tokenizer.bin or the
-/// only tok….bin beside it.
+bool is_packed(const std::filesystem::path& path) { return path.extension() == ".safetensors"; }
+
+/// The one that is asked for; or that of the model's folder or GGUF file; or beside a packed file; or for a llama2.c
+/// file, tokenizer.bin or the only tok….bin beside it.
 std::unique_ptr<Tokenizer> find_tokenizer(const Options& options) {
   if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer);
   const std::filesystem::path model = options.model;
-  if (std::filesystem::is_directory(model) || model.extension() == ".gguf") try {
-      return load_tokenizer(model);
+  const std::filesystem::path beside = model.has_parent_path() ? model.parent_path() : ".";
+  if (std::filesystem::is_directory(model) || model.extension() == ".gguf" || is_packed(model)) try {
+      return load_tokenizer(is_packed(model) ? beside : model);
     } catch (const Error& error) {
       fail("generate", "say which tokenizer with --tokenizer: ", error.what());
     }
   std::vector<std::filesystem::path> found;
-  for (const auto& entry : std::filesystem::directory_iterator(model.has_parent_path() ? model.parent_path() : "."))
+  for (const auto& entry : std::filesystem::directory_iterator(beside))
     if (entry.path().filename() == "tokenizer.bin" ||
         (entry.path().filename().string().starts_with("tok") && entry.path().extension() == ".bin"))
       found.push_back(entry.path());
@@ -54,11 +61,18 @@ void print(const std::string& text) {
   example::flush_output();
 }
 
+/// In the format that is asked for, unless its file says which.
+AnyPretrained<float> load(const Options& options, const std::string& path) {
+  PretrainedOptions how{.threads = Threads(options.threads)};
+  if (!is_packed(path)) how.format = options.format;
+  return load_pretrained(path, how);
+}
+
 /// What proposes tokens, if anything is asked to; `loaded` keeps it.
 std::optional<Draft> find_draft(const Options& options, Context& ctx, std::optional<AnyPretrained<float>>& loaded) {
   if (options.look_up) return LookUp{};
   if (options.draft.empty()) return {};
-  loaded = load_pretrained(options.draft);
+  loaded = load(options, options.draft);
   return std::visit(
       [&](auto& model) -> Draft {
         if constexpr (requires { model.start(); }) {
@@ -69,6 +83,21 @@ std::optional<Draft> find_draft(const Options& options, Context& ctx, std::optio
         }
       },
       loaded->model);
+}
+
+/// To standard error: what weights and caches take.
+template <class Model>
+void report_memory(const Model& model, Index tokens, Index beams) {
+  const auto shown = [](std::int64_t size) { return example::bytes(static_cast<double>(size)); };
+  std::fprintf(stderr, "memory: weights in %s %s", example::formats_of(model).c_str(),
+               shown(example::weight_bytes(model).kept).c_str());
+  if constexpr (requires { model.start(); }) {
+    std::int64_t cache = 0;
+    for (const auto& layer : model.start().layers)
+      cache += beams * layer.bytes_for(tokens, layer.kv_heads(), layer.head_width());
+    std::fprintf(stderr, ", keys and values of %td tokens %s", tokens, shown(cache).c_str());
+  }
+  std::fprintf(stderr, "\n");
 }
 
 /// The text as it comes, and its speed.
@@ -157,13 +186,15 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
     double bytes = 0;  // that a step reads; with a draft, it brings several tokens
     if constexpr (decodes_only)
       if (!draft) {
-        const Index table = model.embedding.weight.size();
-        bytes = static_cast<double>(parameter_count(model) - (model.head ? table : 0)) * sizeof(typename Model::T);
+        example::WeightBytes table;  // of which a step looks up a row, unless it is the head too
+        if (model.head) table.add(model.embedding.weight);
+        bytes = static_cast<double>(example::weight_bytes(model).read - table.read);
       }
     report(static_cast<Index>(prompt.size()), first, count - 1, seconds - first, bytes,
            bytes > 0 ? read_bandwidth(ctx.threads, bytes) : 0);
     if (draft) std::fprintf(stderr, "draft: %td tokens proposed, %td accepted\n", result.proposed, result.accepted);
   }
+  report_memory(model, static_cast<Index>(prompt.size()) + count, options.beams);
 }
 
 int run(int argc, char** argv) {
@@ -171,8 +202,10 @@ int run(int argc, char** argv) {
   CLI::App app("Continues a text with a model that someone has trained; or says what an encoder-decoder makes of it.",
                "generate");
   app.set_version_flag("--version", example::version());
-  app.add_option("MODEL", options.model,
-                 "A folder with config.json and model.safetensors, a .gguf file, or one of llama2.c (.bin)")
+  app.add_option(
+         "MODEL", options.model,
+         "A folder with config.json and model.safetensors, a packed file (.safetensors) of examples/quantize, a "
+         ".gguf file, or one of llama2.c (.bin)")
       ->required()
       ->check(CLI::ExistingPath);
   app.add_option("--prompt", options.prompt,
@@ -203,6 +236,11 @@ int run(int argc, char** argv) {
   app.add_option("--draft-tokens", options.draft_tokens, "Propose at most so many tokens at once")
       ->check(CLI::Range(Index{0}, Index{1000}))
       ->capture_default_str();
+  std::string format = "float";
+  const auto* const asked_format =
+      app.add_option("--format", format, "The weights are packed in it as they are read: less memory, more speed")
+          ->check(CLI::IsMember({"float", "f16", "bf16", "int8", "int4"}))
+          ->capture_default_str();
   app.add_option("--threads", options.threads, "Threads; 0: all")->check(CLI::Range(0, 1024))->capture_default_str();
   app.add_option("--seed", options.seed, "Another seed draws another text")
       ->check(CLI::NonNegativeNumber)
@@ -212,6 +250,9 @@ int run(int argc, char** argv) {
       ->check(CLI::ExistingPath);
   try {
     app.parse(argc, argv);
+    options.format = format_of(format).value_or(Format::scalar);
+    if (asked_format->count() > 0 && is_packed(options.model))
+      throw CLI::ValidationError("--format", options.model + " is packed: its weights have their formats");
     if (top_p->count() > 0 && temperature->count() == 0) options.temperature = 1;
     if (options.beams > 1 && options.temperature > 0)
       throw CLI::ValidationError("--beams", "beams are not drawn: leave out --temperature and --top-p");
@@ -220,7 +261,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
-  auto loaded = load_pretrained(options.model);
+  auto loaded = load(options, options.model);
   for (const std::string& warning : loaded.facts.warnings) std::fprintf(stderr, "not followed: %s\n", warning.c_str());
   const auto tokenizer = find_tokenizer(options);
   std::visit(

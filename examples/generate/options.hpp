@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "eigenformer/core/format.hpp"
 #include "eigenformer/core/scalar.hpp"
 
 namespace generating {
@@ -13,6 +14,7 @@ using eigenformer::Index;
 
 struct Options {
   std::string model, tokenizer, prompt, draft;
+  eigenformer::Format format = eigenformer::Format::scalar;  // of the weights
   Index tokens = 256, beams = 1, draft_tokens = 4;
   bool look_up = false;
   double temperature = 0, top_p = 1;

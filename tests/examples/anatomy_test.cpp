@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "../../examples/anatomy/models.hpp"
 
@@ -23,6 +26,19 @@ TEST(Anatomy, CountsPartsOfALlama) {
   EXPECT_EQ(per_token(model, Kind::norms), 4 * (3 * 2 * 8 + 8));
   EXPECT_EQ(per_token(model, Kind::head), 2 * 7 * 8);
   EXPECT_EQ(model.scores(5), 3 * 4 * 8 * 3);  // a query meets 3 of 5 keys on average
+}
+
+TEST(Anatomy, CountsTheBytesOfFormats) {
+  const Model model =
+      parse({"family=llama", "width=64", "layers=1", "heads=1", "hidden=128", "vocabulary=128", "tied=1"});
+  const Index matrices = 128 * 64 + 4 * 64 * 64 + 3 * 64 * 128, outputs = 128 + 4 * 64 + 2 * 128 + 64, norms = 3 * 64;
+  const std::vector<std::pair<std::string, std::int64_t>> expected{
+      {"float", 4 * (matrices + norms)},
+      {"f16, bf16", 2 * matrices + 4 * norms},
+      {"int8", matrices + 2 * outputs + 4 * norms},
+      {"int8, groups of 32", matrices + matrices / 16 + 4 * norms},
+      {"int4, groups of 32", matrices / 2 + matrices / 16 + 4 * norms}};
+  EXPECT_EQ(model.formats, expected);
 }
 
 TEST(Anatomy, EveryKnownModelHasEachParameterInOneKind) {

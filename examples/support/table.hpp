@@ -11,7 +11,7 @@
 
 #include "eigenformer/core/scalar.hpp"
 
-namespace anatomy {
+namespace example {
 
 using eigenformer::Index;
 
@@ -74,4 +74,4 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-}  // namespace anatomy
+}  // namespace example
