@@ -19,13 +19,13 @@ inline constexpr Index expected_tokens = 1024;
 /// Throws if the model has not got positions for a text and so many tokens more: the last one needs none.
 template <class Model>
 void check_room(std::string_view place, const Model& model, std::size_t text, std::size_t tokens, Index more) {
-  const auto check = [&](const auto& position) {
+  const auto check_position = [&](const auto& position) {
     if constexpr (requires { position.max_positions(); })
       ensure(more - 1 <= position.max_positions() - static_cast<Index>(tokens), place, "text ", text, ": ", tokens,
              " tokens and ", more, " more are too many for the model's ", position.max_positions(), " positions");
   };
-  if constexpr (requires { model.target_position; }) check(model.target_position);
-  else if constexpr (requires { model.position; }) check(model.position);
+  if constexpr (requires { model.target_position; }) check_position(model.target_position);
+  else if constexpr (requires { model.position; }) check_position(model.position);
 }
 
 /// The model's state for `these`, with keys and values in a format. A model need not know of formats.

@@ -142,7 +142,7 @@ class ModelDraft {
       const auto same = std::mismatch(text.begin(), text.end(), now.begin(), now.end()).second - now.begin();
       text.resize(static_cast<std::size_t>(same));
       text.insert(text.end(), now.begin() + same, now.end());
-      lengths_.push_back(std::min(
+      lengths_.push_back((std::min)(
           {static_cast<Index>(same), static_cast<Index>(now.size()) - 1, state_->length(static_cast<Index>(i))}));
     }
     state_->truncate(lengths_);

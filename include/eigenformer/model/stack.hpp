@@ -59,7 +59,7 @@ template <class PositionConfig, class BlockConfig>
 PositionConfig position_of(std::string_view place, const PositionConfig& given, const StackConfig<BlockConfig>& stack,
                            Index max_positions) {
   const PositionConfig position = inherit(place, given, shared_with_position(stack.block, max_positions));
-  const auto check = [&](const auto& attention, std::size_t layer) {
+  const auto check_layer = [&](const auto& attention, std::size_t layer) {
     if constexpr (requires { position.head_width == attention.head_width; })
       ensure(position.head_width == attention.head_width, place, "positions are for heads of width ",
              position.head_width, ", but those of layer ", layer, " have width ", attention.head_width);
@@ -67,8 +67,8 @@ PositionConfig position_of(std::string_view place, const PositionConfig& given, 
       ensure(position.heads == *attention.heads, place, "positions are for ", position.heads, " heads, but layer ",
              layer, " has ", *attention.heads);
   };
-  if (stack.each_layer.empty()) check(own_attention(stack.block), 0);
-  for (std::size_t i = 0; i < stack.each_layer.size(); ++i) check(own_attention(stack.each_layer[i]), i);
+  if (stack.each_layer.empty()) check_layer(own_attention(stack.block), 0);
+  for (std::size_t i = 0; i < stack.each_layer.size(); ++i) check_layer(own_attention(stack.each_layer[i]), i);
   return position;
 }
 

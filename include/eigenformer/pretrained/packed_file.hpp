@@ -92,11 +92,11 @@ class PackedFile {
   }
   PretrainedFacts facts() const {
     auto facts = parse_config<PretrainedFacts>(text(facts_key), name());
-    const auto check = [&](std::optional<Id> id) {
+    const auto check_id = [&](std::optional<Id> id) {
       ensure(id.value_or(0) >= 0, "packed", name(), ": ", facts_key, " has a token ", *id);
     };
-    for (const auto& id : {facts.bos, facts.pad, facts.decoder_start}) check(id);
-    for (const Id id : facts.eos) check(id);
+    for (const auto& id : {facts.bos, facts.pad, facts.decoder_start}) check_id(id);
+    for (const Id id : facts.eos) check_id(id);
     ensure(facts.max_positions >= 0, "packed", name(), ": ", facts_key, " says max_positions ", facts.max_positions);
     return facts;
   }

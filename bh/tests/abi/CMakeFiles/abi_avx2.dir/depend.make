@@ -1,0 +1,2 @@
+# Empty dependencies file for abi_avx2.
+# This may be replaced when dependencies are built.

@@ -1,0 +1,2 @@
+# Empty compiler generated dependencies file for headers_release.
+# This may be replaced when dependencies are built.

@@ -1,0 +1,2 @@
+#include <eigenformer/block/config.hpp>
+#include <eigenformer/block/config.hpp>  // NOLINT

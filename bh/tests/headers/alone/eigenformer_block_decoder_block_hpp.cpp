@@ -1,0 +1,2 @@
+#include <eigenformer/block/decoder_block.hpp>
+#include <eigenformer/block/decoder_block.hpp>  // NOLINT

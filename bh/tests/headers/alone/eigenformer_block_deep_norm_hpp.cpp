@@ -1,0 +1,2 @@
+#include <eigenformer/block/deep_norm.hpp>
+#include <eigenformer/block/deep_norm.hpp>  // NOLINT

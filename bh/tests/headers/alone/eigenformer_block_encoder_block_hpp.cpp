@@ -1,0 +1,2 @@
+#include <eigenformer/block/encoder_block.hpp>
+#include <eigenformer/block/encoder_block.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/block/gated_residual.hpp>
+#include <eigenformer/block/gated_residual.hpp>  // NOLINT

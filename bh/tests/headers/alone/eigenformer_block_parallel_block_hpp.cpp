@@ -1,0 +1,2 @@
+#include <eigenformer/block/parallel_block.hpp>
+#include <eigenformer/block/parallel_block.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/block/post_norm.hpp>
+#include <eigenformer/block/post_norm.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/block/pre_norm.hpp>
+#include <eigenformer/block/pre_norm.hpp>  // NOLINT

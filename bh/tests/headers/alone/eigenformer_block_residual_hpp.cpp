@@ -1,0 +1,2 @@
+#include <eigenformer/block/residual.hpp>
+#include <eigenformer/block/residual.hpp>  // NOLINT

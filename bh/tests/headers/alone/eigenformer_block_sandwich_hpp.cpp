@@ -1,0 +1,2 @@
+#include <eigenformer/block/sandwich.hpp>
+#include <eigenformer/block/sandwich.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/core/arena.hpp>
+#include <eigenformer/core/arena.hpp>  // NOLINT

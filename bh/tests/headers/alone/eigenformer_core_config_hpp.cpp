@@ -1,0 +1,2 @@
+#include <eigenformer/core/config.hpp>
+#include <eigenformer/core/config.hpp>  // NOLINT

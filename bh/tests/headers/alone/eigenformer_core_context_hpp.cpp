@@ -1,0 +1,2 @@
+#include <eigenformer/core/context.hpp>
+#include <eigenformer/core/context.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/core/denormals.hpp>
+#include <eigenformer/core/denormals.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/core/eigen.hpp>
+#include <eigenformer/core/eigen.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/core/error.hpp>
+#include <eigenformer/core/error.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/core/format.hpp>
+#include <eigenformer/core/format.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/core/gradient.hpp>
+#include <eigenformer/core/gradient.hpp>  // NOLINT

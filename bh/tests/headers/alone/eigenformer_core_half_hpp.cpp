@@ -1,0 +1,2 @@
+#include <eigenformer/core/half.hpp>
+#include <eigenformer/core/half.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/core/initialize.hpp>
+#include <eigenformer/core/initialize.hpp>  // NOLINT

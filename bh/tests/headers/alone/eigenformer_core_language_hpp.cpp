@@ -1,0 +1,2 @@
+#include <eigenformer/core/language.hpp>
+#include <eigenformer/core/language.hpp>  // NOLINT

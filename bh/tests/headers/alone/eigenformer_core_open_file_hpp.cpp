@@ -1,0 +1,2 @@
+#include <eigenformer/core/open_file.hpp>
+#include <eigenformer/core/open_file.hpp>  // NOLINT

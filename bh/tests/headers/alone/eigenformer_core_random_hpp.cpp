@@ -1,0 +1,2 @@
+#include <eigenformer/core/random.hpp>
+#include <eigenformer/core/random.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/core/scalar.hpp>
+#include <eigenformer/core/scalar.hpp>  // NOLINT

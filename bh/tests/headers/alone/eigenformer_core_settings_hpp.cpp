@@ -1,0 +1,2 @@
+#include <eigenformer/core/settings.hpp>
+#include <eigenformer/core/settings.hpp>  // NOLINT

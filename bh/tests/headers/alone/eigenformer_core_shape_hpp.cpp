@@ -1,0 +1,2 @@
+#include <eigenformer/core/shape.hpp>
+#include <eigenformer/core/shape.hpp>  // NOLINT

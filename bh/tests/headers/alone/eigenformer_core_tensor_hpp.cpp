@@ -1,0 +1,2 @@
+#include <eigenformer/core/tensor.hpp>
+#include <eigenformer/core/tensor.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/core/threads.hpp>
+#include <eigenformer/core/threads.hpp>  // NOLINT

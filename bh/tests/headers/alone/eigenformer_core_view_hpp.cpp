@@ -1,0 +1,2 @@
+#include <eigenformer/core/view.hpp>
+#include <eigenformer/core/view.hpp>  // NOLINT

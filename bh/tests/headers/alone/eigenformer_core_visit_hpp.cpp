@@ -1,0 +1,2 @@
+#include <eigenformer/core/visit.hpp>
+#include <eigenformer/core/visit.hpp>  // NOLINT

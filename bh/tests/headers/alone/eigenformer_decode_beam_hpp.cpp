@@ -1,0 +1,2 @@
+#include <eigenformer/decode/beam.hpp>
+#include <eigenformer/decode/beam.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/decode/decoding.hpp>
+#include <eigenformer/decode/decoding.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/decode/draft.hpp>
+#include <eigenformer/decode/draft.hpp>  // NOLINT

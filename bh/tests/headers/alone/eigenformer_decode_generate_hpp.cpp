@@ -1,0 +1,2 @@
+#include <eigenformer/decode/generate.hpp>
+#include <eigenformer/decode/generate.hpp>  // NOLINT

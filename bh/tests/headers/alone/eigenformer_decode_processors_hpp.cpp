@@ -1,0 +1,2 @@
+#include <eigenformer/decode/processors.hpp>
+#include <eigenformer/decode/processors.hpp>  // NOLINT

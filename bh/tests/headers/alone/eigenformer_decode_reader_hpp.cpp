@@ -1,0 +1,2 @@
+#include <eigenformer/decode/reader.hpp>
+#include <eigenformer/decode/reader.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/decode/rules.hpp>
+#include <eigenformer/decode/rules.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/decode/sampler.hpp>
+#include <eigenformer/decode/sampler.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/decode/score.hpp>
+#include <eigenformer/decode/score.hpp>  // NOLINT

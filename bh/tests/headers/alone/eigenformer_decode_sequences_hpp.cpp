@@ -1,0 +1,2 @@
+#include <eigenformer/decode/sequences.hpp>
+#include <eigenformer/decode/sequences.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/eigenformer.hpp>
+#include <eigenformer/eigenformer.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/io/checkpoint.hpp>
+#include <eigenformer/io/checkpoint.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/io/config.hpp>
+#include <eigenformer/io/config.hpp>  // NOLINT

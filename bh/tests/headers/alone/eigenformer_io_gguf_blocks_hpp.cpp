@@ -1,0 +1,2 @@
+#include <eigenformer/io/gguf_blocks.hpp>
+#include <eigenformer/io/gguf_blocks.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/io/gguf.hpp>
+#include <eigenformer/io/gguf.hpp>  // NOLINT

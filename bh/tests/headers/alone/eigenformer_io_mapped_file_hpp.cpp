@@ -1,0 +1,2 @@
+#include <eigenformer/io/mapped_file.hpp>
+#include <eigenformer/io/mapped_file.hpp>  // NOLINT

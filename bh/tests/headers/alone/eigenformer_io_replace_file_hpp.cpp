@@ -1,0 +1,2 @@
+#include <eigenformer/io/replace_file.hpp>
+#include <eigenformer/io/replace_file.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/io/safetensors_header.hpp>
+#include <eigenformer/io/safetensors_header.hpp>  // NOLINT

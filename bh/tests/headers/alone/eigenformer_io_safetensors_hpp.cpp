@@ -1,0 +1,2 @@
+#include <eigenformer/io/safetensors.hpp>
+#include <eigenformer/io/safetensors.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/io/slots.hpp>
+#include <eigenformer/io/slots.hpp>  // NOLINT

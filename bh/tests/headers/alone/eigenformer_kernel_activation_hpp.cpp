@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/activation.hpp>
+#include <eigenformer/kernel/activation.hpp>  // NOLINT

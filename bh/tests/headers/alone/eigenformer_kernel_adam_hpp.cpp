@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/adam.hpp>
+#include <eigenformer/kernel/adam.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/affine.hpp>
+#include <eigenformer/kernel/affine.hpp>  // NOLINT

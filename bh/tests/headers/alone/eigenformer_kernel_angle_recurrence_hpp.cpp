@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/angle_recurrence.hpp>
+#include <eigenformer/kernel/angle_recurrence.hpp>  // NOLINT

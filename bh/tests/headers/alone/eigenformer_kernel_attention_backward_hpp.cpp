@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/attention_backward.hpp>
+#include <eigenformer/kernel/attention_backward.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/attention_forward.hpp>
+#include <eigenformer/kernel/attention_forward.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/attention.hpp>
+#include <eigenformer/kernel/attention.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/attention_inputs.hpp>
+#include <eigenformer/kernel/attention_inputs.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/attention_products.hpp>
+#include <eigenformer/kernel/attention_products.hpp>  // NOLINT

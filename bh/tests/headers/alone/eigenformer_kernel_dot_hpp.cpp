@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/dot.hpp>
+#include <eigenformer/kernel/dot.hpp>  // NOLINT

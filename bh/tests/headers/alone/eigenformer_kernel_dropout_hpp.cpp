@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/dropout.hpp>
+#include <eigenformer/kernel/dropout.hpp>  // NOLINT

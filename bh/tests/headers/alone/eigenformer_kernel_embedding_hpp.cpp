@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/embedding.hpp>
+#include <eigenformer/kernel/embedding.hpp>  // NOLINT

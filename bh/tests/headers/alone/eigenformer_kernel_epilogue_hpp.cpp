@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/epilogue.hpp>
+#include <eigenformer/kernel/epilogue.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/feed_forward.hpp>
+#include <eigenformer/kernel/feed_forward.hpp>  // NOLINT

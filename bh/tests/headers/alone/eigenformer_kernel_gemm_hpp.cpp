@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/gemm.hpp>
+#include <eigenformer/kernel/gemm.hpp>  // NOLINT

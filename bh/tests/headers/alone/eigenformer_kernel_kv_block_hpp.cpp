@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/kv_block.hpp>
+#include <eigenformer/kernel/kv_block.hpp>  // NOLINT

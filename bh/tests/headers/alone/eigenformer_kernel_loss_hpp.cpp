@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/loss.hpp>
+#include <eigenformer/kernel/loss.hpp>  // NOLINT

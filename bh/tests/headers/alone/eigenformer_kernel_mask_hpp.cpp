@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/mask.hpp>
+#include <eigenformer/kernel/mask.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/norm.hpp>
+#include <eigenformer/kernel/norm.hpp>  // NOLINT

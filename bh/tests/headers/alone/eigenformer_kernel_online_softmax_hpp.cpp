@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/online_softmax.hpp>
+#include <eigenformer/kernel/online_softmax.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/operand.hpp>
+#include <eigenformer/kernel/operand.hpp>  // NOLINT

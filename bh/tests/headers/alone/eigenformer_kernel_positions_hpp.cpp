@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/positions.hpp>
+#include <eigenformer/kernel/positions.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/quantize.hpp>
+#include <eigenformer/kernel/quantize.hpp>  // NOLINT

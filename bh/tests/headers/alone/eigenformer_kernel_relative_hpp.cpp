@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/relative.hpp>
+#include <eigenformer/kernel/relative.hpp>  // NOLINT

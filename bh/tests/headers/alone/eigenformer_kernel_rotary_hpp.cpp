@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/rotary.hpp>
+#include <eigenformer/kernel/rotary.hpp>  // NOLINT

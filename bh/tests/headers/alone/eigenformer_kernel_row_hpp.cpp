@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/row.hpp>
+#include <eigenformer/kernel/row.hpp>  // NOLINT

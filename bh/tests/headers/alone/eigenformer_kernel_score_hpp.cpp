@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/score.hpp>
+#include <eigenformer/kernel/score.hpp>  // NOLINT

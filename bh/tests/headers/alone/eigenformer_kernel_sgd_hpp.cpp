@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/sgd.hpp>
+#include <eigenformer/kernel/sgd.hpp>  // NOLINT

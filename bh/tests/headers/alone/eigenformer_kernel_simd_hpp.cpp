@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/simd.hpp>
+#include <eigenformer/kernel/simd.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/sinusoid.hpp>
+#include <eigenformer/kernel/sinusoid.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/softmax.hpp>
+#include <eigenformer/kernel/softmax.hpp>  // NOLINT

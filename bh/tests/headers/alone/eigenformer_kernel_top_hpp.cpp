@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/top.hpp>
+#include <eigenformer/kernel/top.hpp>  // NOLINT

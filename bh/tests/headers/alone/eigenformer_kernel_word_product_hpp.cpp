@@ -1,0 +1,2 @@
+#include <eigenformer/kernel/word_product.hpp>
+#include <eigenformer/kernel/word_product.hpp>  // NOLINT

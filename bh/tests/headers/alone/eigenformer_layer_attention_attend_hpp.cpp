@@ -1,0 +1,2 @@
+#include <eigenformer/layer/attention/attend.hpp>
+#include <eigenformer/layer/attention/attend.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/layer/attention/attention.hpp>
+#include <eigenformer/layer/attention/attention.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/layer/attention/config.hpp>
+#include <eigenformer/layer/attention/config.hpp>  // NOLINT

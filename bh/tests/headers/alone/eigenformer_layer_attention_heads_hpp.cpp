@@ -1,0 +1,2 @@
+#include <eigenformer/layer/attention/heads.hpp>
+#include <eigenformer/layer/attention/heads.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/layer/attention/projections.hpp>
+#include <eigenformer/layer/attention/projections.hpp>  // NOLINT

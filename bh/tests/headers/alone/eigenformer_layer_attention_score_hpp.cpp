@@ -1,0 +1,2 @@
+#include <eigenformer/layer/attention/score.hpp>
+#include <eigenformer/layer/attention/score.hpp>  // NOLINT

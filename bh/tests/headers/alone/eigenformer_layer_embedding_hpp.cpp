@@ -1,0 +1,2 @@
+#include <eigenformer/layer/embedding.hpp>
+#include <eigenformer/layer/embedding.hpp>  // NOLINT

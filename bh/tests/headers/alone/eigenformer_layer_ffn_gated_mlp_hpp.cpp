@@ -1,0 +1,2 @@
+#include <eigenformer/layer/ffn/gated_mlp.hpp>
+#include <eigenformer/layer/ffn/gated_mlp.hpp>  // NOLINT

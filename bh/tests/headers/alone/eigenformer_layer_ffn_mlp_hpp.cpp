@@ -1,0 +1,2 @@
+#include <eigenformer/layer/ffn/mlp.hpp>
+#include <eigenformer/layer/ffn/mlp.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/layer/linear.hpp>
+#include <eigenformer/layer/linear.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/layer/norm/dynamic_tanh.hpp>
+#include <eigenformer/layer/norm/dynamic_tanh.hpp>  // NOLINT

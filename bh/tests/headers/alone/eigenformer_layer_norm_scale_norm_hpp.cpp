@@ -1,0 +1,2 @@
+#include <eigenformer/layer/norm/scale_norm.hpp>
+#include <eigenformer/layer/norm/scale_norm.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/layer/position/learned.hpp>
+#include <eigenformer/layer/position/learned.hpp>  // NOLINT

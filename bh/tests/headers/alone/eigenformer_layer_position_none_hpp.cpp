@@ -1,0 +1,2 @@
+#include <eigenformer/layer/position/none.hpp>
+#include <eigenformer/layer/position/none.hpp>  // NOLINT

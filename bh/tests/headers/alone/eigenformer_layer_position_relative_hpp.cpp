@@ -1,0 +1,2 @@
+#include <eigenformer/layer/position/relative.hpp>
+#include <eigenformer/layer/position/relative.hpp>  // NOLINT

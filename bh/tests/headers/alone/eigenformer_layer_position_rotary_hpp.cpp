@@ -1,0 +1,2 @@
+#include <eigenformer/layer/position/rotary.hpp>
+#include <eigenformer/layer/position/rotary.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/layer/position/sinusoidal.hpp>
+#include <eigenformer/layer/position/sinusoidal.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/model/bert.hpp>
+#include <eigenformer/model/bert.hpp>  // NOLINT

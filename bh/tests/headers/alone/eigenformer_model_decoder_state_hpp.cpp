@@ -1,0 +1,2 @@
+#include <eigenformer/model/decoder_state.hpp>
+#include <eigenformer/model/decoder_state.hpp>  // NOLINT

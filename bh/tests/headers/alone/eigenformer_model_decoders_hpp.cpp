@@ -1,0 +1,2 @@
+#include <eigenformer/model/decoders.hpp>
+#include <eigenformer/model/decoders.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/model/encoder_decoder.hpp>
+#include <eigenformer/model/encoder_decoder.hpp>  // NOLINT

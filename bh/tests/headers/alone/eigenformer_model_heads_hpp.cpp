@@ -1,0 +1,2 @@
+#include <eigenformer/model/heads.hpp>
+#include <eigenformer/model/heads.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/model/initialize.hpp>
+#include <eigenformer/model/initialize.hpp>  // NOLINT

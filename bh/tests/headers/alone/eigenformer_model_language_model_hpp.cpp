@@ -1,0 +1,2 @@
+#include <eigenformer/model/language_model.hpp>
+#include <eigenformer/model/language_model.hpp>  // NOLINT

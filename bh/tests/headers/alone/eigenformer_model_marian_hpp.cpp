@@ -1,0 +1,2 @@
+#include <eigenformer/model/marian.hpp>
+#include <eigenformer/model/marian.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/model/next_tokens.hpp>
+#include <eigenformer/model/next_tokens.hpp>  // NOLINT

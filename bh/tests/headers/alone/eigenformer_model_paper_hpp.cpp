@@ -1,0 +1,2 @@
+#include <eigenformer/model/paper.hpp>
+#include <eigenformer/model/paper.hpp>  // NOLINT

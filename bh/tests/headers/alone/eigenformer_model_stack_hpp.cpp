@@ -1,0 +1,2 @@
+#include <eigenformer/model/stack.hpp>
+#include <eigenformer/model/stack.hpp>  // NOLINT

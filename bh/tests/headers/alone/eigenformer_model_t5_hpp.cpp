@@ -1,0 +1,2 @@
+#include <eigenformer/model/t5.hpp>
+#include <eigenformer/model/t5.hpp>  // NOLINT

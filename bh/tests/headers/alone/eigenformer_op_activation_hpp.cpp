@@ -1,0 +1,2 @@
+#include <eigenformer/op/activation.hpp>
+#include <eigenformer/op/activation.hpp>  // NOLINT

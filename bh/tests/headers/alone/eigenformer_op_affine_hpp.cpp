@@ -1,0 +1,2 @@
+#include <eigenformer/op/affine.hpp>
+#include <eigenformer/op/affine.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/op/attention.hpp>
+#include <eigenformer/op/attention.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/op/cross_entropy.hpp>
+#include <eigenformer/op/cross_entropy.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/op/dropout.hpp>
+#include <eigenformer/op/dropout.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/op/embedding.hpp>
+#include <eigenformer/op/embedding.hpp>  // NOLINT

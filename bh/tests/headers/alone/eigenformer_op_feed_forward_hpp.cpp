@@ -1,0 +1,2 @@
+#include <eigenformer/op/feed_forward.hpp>
+#include <eigenformer/op/feed_forward.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/op/linear.hpp>
+#include <eigenformer/op/linear.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/op/norm.hpp>
+#include <eigenformer/op/norm.hpp>  // NOLINT

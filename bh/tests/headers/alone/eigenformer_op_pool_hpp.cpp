@@ -1,0 +1,2 @@
+#include <eigenformer/op/pool.hpp>
+#include <eigenformer/op/pool.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/op/relative.hpp>
+#include <eigenformer/op/relative.hpp>  // NOLINT

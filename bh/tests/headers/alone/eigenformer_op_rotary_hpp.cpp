@@ -1,0 +1,2 @@
+#include <eigenformer/op/rotary.hpp>
+#include <eigenformer/op/rotary.hpp>  // NOLINT

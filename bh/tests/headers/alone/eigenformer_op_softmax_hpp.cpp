@@ -1,0 +1,2 @@
+#include <eigenformer/op/softmax.hpp>
+#include <eigenformer/op/softmax.hpp>  // NOLINT

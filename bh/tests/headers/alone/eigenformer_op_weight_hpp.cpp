@@ -1,0 +1,2 @@
+#include <eigenformer/op/weight.hpp>
+#include <eigenformer/op/weight.hpp>  // NOLINT

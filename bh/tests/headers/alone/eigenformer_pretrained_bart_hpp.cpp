@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/bart.hpp>
+#include <eigenformer/pretrained/bart.hpp>  // NOLINT

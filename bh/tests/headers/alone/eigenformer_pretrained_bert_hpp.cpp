@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/bert.hpp>
+#include <eigenformer/pretrained/bert.hpp>  // NOLINT

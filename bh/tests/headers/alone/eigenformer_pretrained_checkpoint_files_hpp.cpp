@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/checkpoint_files.hpp>
+#include <eigenformer/pretrained/checkpoint_files.hpp>  // NOLINT

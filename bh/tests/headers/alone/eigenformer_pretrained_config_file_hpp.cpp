@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/config_file.hpp>
+#include <eigenformer/pretrained/config_file.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/families.hpp>
+#include <eigenformer/pretrained/families.hpp>  // NOLINT

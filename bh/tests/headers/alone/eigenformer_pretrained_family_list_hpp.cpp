@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/family_list.hpp>
+#include <eigenformer/pretrained/family_list.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/gguf_families.hpp>
+#include <eigenformer/pretrained/gguf_families.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/gguf.hpp>
+#include <eigenformer/pretrained/gguf.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/gpt2.hpp>
+#include <eigenformer/pretrained/gpt2.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/hugging_face.hpp>
+#include <eigenformer/pretrained/hugging_face.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/llama2c.hpp>
+#include <eigenformer/pretrained/llama2c.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/llama.hpp>
+#include <eigenformer/pretrained/llama.hpp>  // NOLINT

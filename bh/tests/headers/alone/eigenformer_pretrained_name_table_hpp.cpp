@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/name_table.hpp>
+#include <eigenformer/pretrained/name_table.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/packed_file.hpp>
+#include <eigenformer/pretrained/packed_file.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/pretrained.hpp>
+#include <eigenformer/pretrained/pretrained.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/saved_folder.hpp>
+#include <eigenformer/pretrained/saved_folder.hpp>  // NOLINT

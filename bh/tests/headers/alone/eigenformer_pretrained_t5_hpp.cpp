@@ -1,0 +1,2 @@
+#include <eigenformer/pretrained/t5.hpp>
+#include <eigenformer/pretrained/t5.hpp>  // NOLINT

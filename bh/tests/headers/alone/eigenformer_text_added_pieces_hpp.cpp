@@ -1,0 +1,2 @@
+#include <eigenformer/text/added_pieces.hpp>
+#include <eigenformer/text/added_pieces.hpp>  // NOLINT

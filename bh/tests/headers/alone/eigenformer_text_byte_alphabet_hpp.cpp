@@ -1,0 +1,2 @@
+#include <eigenformer/text/byte_alphabet.hpp>
+#include <eigenformer/text/byte_alphabet.hpp>  // NOLINT

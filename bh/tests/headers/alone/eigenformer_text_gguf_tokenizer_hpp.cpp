@@ -1,0 +1,2 @@
+#include <eigenformer/text/gguf_tokenizer.hpp>
+#include <eigenformer/text/gguf_tokenizer.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/text/json_value.hpp>
+#include <eigenformer/text/json_value.hpp>  // NOLINT

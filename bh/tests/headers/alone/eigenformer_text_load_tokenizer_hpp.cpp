@@ -1,0 +1,2 @@
+#include <eigenformer/text/load_tokenizer.hpp>
+#include <eigenformer/text/load_tokenizer.hpp>  // NOLINT

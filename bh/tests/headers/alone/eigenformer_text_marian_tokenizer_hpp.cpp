@@ -1,0 +1,2 @@
+#include <eigenformer/text/marian_tokenizer.hpp>
+#include <eigenformer/text/marian_tokenizer.hpp>  // NOLINT

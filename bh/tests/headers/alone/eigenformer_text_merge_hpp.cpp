@@ -1,0 +1,2 @@
+#include <eigenformer/text/merge.hpp>
+#include <eigenformer/text/merge.hpp>  // NOLINT

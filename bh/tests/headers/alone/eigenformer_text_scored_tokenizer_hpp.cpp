@@ -1,0 +1,2 @@
+#include <eigenformer/text/scored_tokenizer.hpp>
+#include <eigenformer/text/scored_tokenizer.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/text/sentencepiece_tokenizer.hpp>
+#include <eigenformer/text/sentencepiece_tokenizer.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/text/split.hpp>
+#include <eigenformer/text/split.hpp>  // NOLINT

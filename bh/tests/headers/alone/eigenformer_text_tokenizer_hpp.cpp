@@ -1,0 +1,2 @@
+#include <eigenformer/text/tokenizer.hpp>
+#include <eigenformer/text/tokenizer.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/text/tokenizer_settings.hpp>
+#include <eigenformer/text/tokenizer_settings.hpp>  // NOLINT

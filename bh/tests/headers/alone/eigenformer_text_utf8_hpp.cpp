@@ -1,0 +1,2 @@
+#include <eigenformer/text/utf8.hpp>
+#include <eigenformer/text/utf8.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/text/vocabulary.hpp>
+#include <eigenformer/text/vocabulary.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/train/adam.hpp>
+#include <eigenformer/train/adam.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/train/clip.hpp>
+#include <eigenformer/train/clip.hpp>  // NOLINT

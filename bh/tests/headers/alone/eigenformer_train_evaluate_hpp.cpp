@@ -1,0 +1,2 @@
+#include <eigenformer/train/evaluate.hpp>
+#include <eigenformer/train/evaluate.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/train/optimiser.hpp>
+#include <eigenformer/train/optimiser.hpp>  // NOLINT

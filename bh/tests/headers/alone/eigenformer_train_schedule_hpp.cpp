@@ -1,0 +1,2 @@
+#include <eigenformer/train/schedule.hpp>
+#include <eigenformer/train/schedule.hpp>  // NOLINT

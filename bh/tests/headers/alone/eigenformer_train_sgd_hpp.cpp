@@ -1,0 +1,2 @@
+#include <eigenformer/train/sgd.hpp>
+#include <eigenformer/train/sgd.hpp>  // NOLINT

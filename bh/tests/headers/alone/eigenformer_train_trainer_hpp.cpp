@@ -1,0 +1,2 @@
+#include <eigenformer/train/trainer.hpp>
+#include <eigenformer/train/trainer.hpp>  // NOLINT

@@ -1,0 +1,2 @@
+#include <eigenformer/version.hpp>
+#include <eigenformer/version.hpp>  // NOLINT
