@@ -56,8 +56,9 @@ struct ForwardInputs {
   }
 };
 
-/// How the work is cut, by shape alone. A task packs each block of keys and values, unless they come from a cache, and
-/// uses it for many queries, of all heads that share it: of all queries if there are many heads.
+/// How the work is cut, by shape alone. A task packs each block of keys and values, unless they come from a cache,
+/// widens those of a narrow one, unless there are few queries, and uses it for many of them, of all heads that share
+/// it: of all queries if there are many heads.
 template <class T>
 struct ForwardPlan {
   Index pieces, piece, tasks;  // of the queries of a sequence, queries of each, and of all sequences and heads
@@ -69,10 +70,13 @@ struct ForwardPlan {
     constexpr std::int64_t least_work = 100000;  // of what a thread takes at once
     Index queries = 0;
     std::int64_t work = 0;
+    bool narrow = false;
     for (Index s = 0; s < in.sequences(); ++s) {
       const auto sequence = in.sequence(s);
       queries = (std::max)(queries, sequence.queries);
       work += std::int64_t{sequence.queries} * sequence.keys;
+      if (sequence.blocks && sequence.keys > 0)
+        narrow = narrow || sequence.blocks[(sequence.keys - 1) / key_block<T>].format != Format::scalar;
     }
     const Index heads = in.sequences() * in.kv_heads;
     pieces = (std::max)((queries + most_queries - 1) / most_queries,
@@ -81,7 +85,7 @@ struct ForwardPlan {
     tasks = heads * pieces;
     work = (std::max)(work * in.query.extent(2) * in.width(), std::int64_t{1});
     grain = static_cast<Index>((std::min)(least_work * tasks / work, std::int64_t{tasks}));
-    key_size = in.cached ? 0 : Operand<T>::size(in.width(), key_block<T>);
+    key_size = in.cached && !(narrow && piece > Tile<T>::rows) ? 0 : Operand<T>::size(in.width(), key_block<T>);
     value_size = Operand<T>::size(key_block<T>, in.width());
   }
 };
@@ -135,8 +139,9 @@ class AttentionForward {
     Index first, size;       // of its keys
     ConstView<T, 2> values;  // (size, E) as they lie
     Operand<T> key, value;
-    bool replaced;                       // whether there is 0 for values that are not finite and not taken by all
-    const KvBlock<T>* narrow = nullptr;  // keys, and values unless `value` has them, in a cache's format
+    bool replaced;                         // whether there is 0 for values that are not finite and not taken by all
+    const KvBlock<T>* narrow = nullptr;    // keys and values in a cache's format,
+    Panels<T> wide_keys{}, wide_values{};  // and widened ahead, or null
   };
 
   /// Scores of rows [begin, begin + count) against keys [from, from + padded), whole vectors from the begin of a panel
@@ -217,25 +222,39 @@ class AttentionForward {
 
   Block narrow_block(const Task& task, const KvBlock<T>& cached, Index first, Index size) const {
     Block block{first, size, {}, {}, {}, false, &cached};
-    if (cached.has_scales()) block.replaced = !all_finite(cached.value_scales(task.kv), size);
-    else if constexpr (std::is_same_v<T, float>) {
-      const auto values = cached.template value_rows<BrainFloat>(task.kv, size);
-      const bool all_take = task.common.begin <= task.all.begin && task.common.end >= task.all.end;
-      block.replaced = !all_take && !all_finite(values);
-      if (block.replaced) block.value = finite_rows(values, task.values);
-    }
+    if constexpr (std::is_same_v<T, float>)
+      cached.with_numbers([&](auto number) {
+        using R = decltype(number);
+        const auto values = cached.template value_panels<R>(task.kv, size);
+        if (task.count > tile_rows) {
+          block.wide_keys = cached.template key_panels<R>(task.kv, size).widen(task.keys);
+          block.wide_values = values.widen(task.values);
+        }
+        if (cached.has_scales()) block.replaced = !all_finite(cached.value_scales(task.kv), size);
+        else if constexpr (std::is_same_v<R, BrainFloat>) {
+          const bool all_take = task.common.begin <= task.all.begin && task.common.end >= task.all.end;
+          block.replaced = !all_take && !all_finite(cached.template value_rows<R>(task.kv, size));
+          if (block.replaced) block.wide_values = finite_panels(values, task.values);
+        }
+      });
     return block;
   }
   /// f(right operand): keys (E, size), values (size, E).
   static void with_keys(const Task& task, const Block& block, auto&& f) {
     if (!block.narrow) return f(block.key);
-    block.narrow->with_numbers(
-        [&](auto number) { f(block.narrow->template key_panels<decltype(number)>(task.kv, block.size)); });
+    if constexpr (std::is_same_v<T, float>) {
+      if (block.wide_keys.data) return f(block.wide_keys);
+      block.narrow->with_numbers(
+          [&](auto number) { f(block.narrow->template key_panels<decltype(number)>(task.kv, block.size)); });
+    }
   }
   static void with_values(const Task& task, const Block& block, auto&& f) {
-    if (block.value.is_packed()) return f(block.value);
-    block.narrow->with_numbers(
-        [&](auto number) { f(block.narrow->template value_panels<decltype(number)>(task.kv, block.size)); });
+    if (!block.narrow) return f(block.value);
+    if constexpr (std::is_same_v<T, float>) {
+      if (block.wide_values.data) return f(block.wide_values);
+      block.narrow->with_numbers(
+          [&](auto number) { f(block.narrow->template value_panels<decltype(number)>(task.kv, block.size)); });
+    }
   }
 
   ScoreRow at(const Task& task, const Rows& rows, Index row) const {

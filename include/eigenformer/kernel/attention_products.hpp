@@ -22,24 +22,17 @@ View<T, 2> head(View<T, 4> x, Index b, Index h) {
   return {x.data() + b * x.stride(0) + h * x.stride(2), Shape<2>{x.extent(1), x.extent(3)}, Shape<2>{x.stride(1), 1}};
 }
 
-/// What a tile reads of a block of packed b, whose numbers may be narrower than T.
-template <class T, class Block>
-auto tile_input(Index depth, const T* a, Index row_stride, Index k_stride, const Block& b) {
-  return TileInput<T, std::remove_const_t<std::remove_pointer_t<decltype(b.data)>>>{
-      .depth = depth, .a = a, .row_stride = row_stride, .k_stride = k_stride, .b = b.data, .b_stride = b.stride};
-}
-
-/// c (rows, width) = [c +] a·b over rows [k, k + depth) of packed b, an Operand or Panels;
-/// a(i, k) = a[i·row_stride + k·k_stride].
-template <class T, class B>
-void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stride, const B& b, Index k, T* c,
+/// c (rows, width) = [c +] a·b over rows [k, k + depth) of packed b; a(i, k) = a[i·row_stride + k·k_stride].
+template <class T>
+void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stride, const Operand<T>& b, Index k, T* c,
              Index c_stride, bool add) {
   const RowGroups<T> groups{rows};
   for (Index p = 0; p < b.panels(); ++p) {
     const auto block = b.block(p, k, depth, nullptr);
     for (Index g = 0; g < groups.count; ++g) {
       const Index row = groups.begin(g);
-      any_tile<T>(groups.begin(g + 1) - row, tile_input(depth, a + row * row_stride, row_stride, k_stride, block),
+      any_tile<T>(groups.begin(g + 1) - row,
+                  {depth, a + row * row_stride, row_stride, k_stride, block.data, block.stride},
                   c + row * c_stride + p * Tile<T>::width, c_stride, add, b.column_count(p));
     }
   }
@@ -47,14 +40,48 @@ void product(Index rows, Index depth, const T* a, Index row_stride, Index k_stri
 
 /// scores (rows, b.width) over columns [from, to) of packed b: all of b's depth. `from` begins a panel; what is written
 /// ends with a whole vector.
-template <class T, class B>
-void score_product(Index rows, const T* a, Index row_stride, const B& b, Index from, Index to, T* scores,
+template <class T>
+void score_product(Index rows, const T* a, Index row_stride, const Operand<T>& b, Index from, Index to, T* scores,
                    Index stride) {
   for (Index j = from; j < to; j += Tile<T>::width) {
     const auto block = b.block(j / Tile<T>::width, 0, b.depth, nullptr);
-    any_tile<T>(rows, tile_input(b.depth, a, row_stride, 1, block), scores + j - from, stride, false,
+    any_tile<T>(rows, {b.depth, a, row_stride, 1, block.data, block.stride}, scores + j - from, stride, false,
                 (std::min)(Tile<T>::width, (to - j + Vec<T>::lanes - 1) / Vec<T>::lanes * Vec<T>::lanes));
   }
+}
+
+/// f(first, count) for the pieces of rows [k, k + depth) of panels: a widened one stays in the first-level cache. They
+/// begin at multiples of their size, so sums do not depend on k.
+void for_widened(Index k, Index depth, auto&& f) {
+  for (Index first = k, end = k + depth, next; first < end; first = next) {
+    next = (std::min)(first / widened_rows * widened_rows + widened_rows, end);
+    f(first, next - first);
+  }
+}
+
+/// Likewise for b in narrower numbers.
+template <class R>
+void product(Index rows, Index depth, const float* a, Index row_stride, Index k_stride, const Panels<R>& b, Index k,
+             float* c, Index c_stride, bool add) {
+  float wide[static_cast<std::size_t>(widened_rows * Tile<float>::width)];
+  for_widened(k, depth, [&](Index first, Index count) {
+    for (Index p = 0; p < b.panels(); ++p)
+      product(rows, count, a + (first - k) * k_stride, row_stride, k_stride, b.widen(p, first, count, wide), 0,
+              c + p * Tile<float>::width, c_stride, add || first > k);
+  });
+}
+template <class R>
+void score_product(Index rows, const float* a, Index row_stride, const Panels<R>& b, Index from, Index to,
+                   float* scores, Index stride) {
+  float wide[static_cast<std::size_t>(widened_rows * Tile<float>::width)];
+  constexpr Index lanes = Vec<float>::lanes;
+  for (Index p = from / Tile<float>::width; p * Tile<float>::width < to; ++p)
+    for_widened(0, b.depth, [&](Index first, Index count) {
+      const Index column = p * Tile<float>::width, columns = (std::min)(to - column, Tile<float>::width);
+      const auto keys = b.widen(p, first, count, wide);
+      any_tile<float>(rows, {count, a + first, row_stride, 1, keys.data, keys.row_stride}, scores + column - from,
+                      stride, first > 0, (columns + lanes - 1) / lanes * lanes);
+    });
 }
 
 /// The keys that any of some rows sees, as far as they lie in [begin, end).
@@ -115,17 +142,7 @@ FiniteRows<T> finite_rows(ConstView<T, 2> x, T scale, T* to) {
   return {operand, true};
 }
 
-/// Likewise for rows of whole vectors of narrower numbers.
-inline Operand<float> finite_rows(ConstView<BrainFloat, 2> x, float* to) {
-  const auto operand = Operand<float>::packed(to, x.extent(0), x.extent(1));
-  for (Index p = 0; p < operand.panels(); ++p)
-    for (Index k = 0; k < operand.depth; ++k, to += Tile<float>::width)
-      for (Index i = 0; i < operand.column_count(p); i += Vec<float>::lanes) {
-        const Vec<float> some = widened(x.row(k) + p * Tile<float>::width + i);
-        where_finite(some, some, Vec<float>(0.0F)).store(to + i);
-      }
-  return operand;
-}
+/// Whether rows of whole vectors are.
 inline bool all_finite(ConstView<BrainFloat, 2> x) {
   Vec<float> any(0.0F);
   for (Index k = 0; k < x.extent(0); ++k)
@@ -140,6 +157,19 @@ void add_not_finite(const T* x, T scale, T factor, T* to, Index width) {
     const Vec<T> term = load(x + e, n) * Vec<T>(scale), sum = load(to + e, n);
     store(to + e, where_finite(term, sum, fma(term, Vec<T>(factor), sum)), n);
   });
+}
+/// x, widened at `to` with 0 for what is not finite.
+inline Panels<float> finite_panels(const Panels<BrainFloat>& x, float* to) {
+  const Panels<float> wide = x.widen(to);
+  for (Index p = 0; p < wide.panels(); ++p) {
+    const Index columns = (std::min)(Tile<float>::width, wide.width - p * Tile<float>::width);
+    for (Index k = 0; k < wide.depth; ++k)
+      for (Index j = 0; j < columns; j += Vec<float>::lanes) {
+        float* const at = to + p * wide.panel_stride + k * wide.row_stride + j;
+        where_finite(Vec<float>::load(at), Vec<float>::load(at), Vec<float>(0.0F)).store(at);
+      }
+  }
+  return wide;
 }
 /// to += factor·x where x, a row of whole vectors, is not finite
 inline void add_not_finite(const BrainFloat* x, float factor, float* to, Index width) {

@@ -261,12 +261,7 @@ EIGENFORMER_INLINE Vec<float> widen_halves(const Half* from) {
   }
 }
 
-/// Numbers that a product reads, a vector of them, as floats: the stored ones themselves, for none of these formats
-/// rounds.
-template <class T>
-EIGENFORMER_INLINE Vec<T> widened(const T* from) {
-  return Vec<T>::load(from);
-}
+/// As many narrower numbers as a vector of floats has lanes: none is rounded.
 EIGENFORMER_INLINE Vec<float> widened(const BrainFloat* from) {
 #if defined(EIGEN_VECTORIZE_AVX512)
   return _mm512_castsi512_ps(

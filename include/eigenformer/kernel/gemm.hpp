@@ -52,14 +52,13 @@ struct RowGroups {
   Index block_begin(Index i) const { return begin(block_group(i)); }
 };
 
-/// Where a tile reads: a(i, k) = a[i·row_stride + k·k_stride], row k of b at b + k·b_stride, in whole vectors. Numbers
-/// of another type than T are widened.
-template <Real T, class R = T>
+/// Where a tile reads: a(i, k) = a[i·row_stride + k·k_stride], row k of b at b + k·b_stride, in whole vectors.
+template <Real T>
 struct TileInput {
   Index depth;
   const T* a;
   Index row_stride, k_stride;
-  const R* b;
+  const T* b;
   Index b_stride;
   const T* ahead =
       nullptr;  // what to bring into the second-level cache meanwhile, from here: `strip` elements for each k
@@ -70,11 +69,10 @@ struct TileInput {
 inline constexpr int prefetches = Tile<float>::vectors > 3 ? 4 : 1;
 
 /// c (Rows, Vectors·lanes) = [c +] a·b
-template <class T, int Rows, int Vectors, class R>
-void tile(const TileInput<T, R>& in, T* c, Index c_stride, bool add) {
+template <class T, int Rows, int Vectors>
+void tile(const TileInput<T>& in, T* c, Index c_stride, bool add) {
   using V = Vec<T>;
-  const T *a = in.a, *ahead = in.ahead ? in.ahead : in.a;
-  const R* b = in.b;
+  const T *a = in.a, *b = in.b, *ahead = in.ahead ? in.ahead : in.a;
   const Index part = in.strip / prefetches;
   V sums[static_cast<std::size_t>(Rows * Vectors)];
   unroll<Rows * Vectors>([&](auto n) EIGENFORMER_INLINE_LAMBDA { sums[n] = V(T{0}); });
@@ -82,7 +80,7 @@ void tile(const TileInput<T, R>& in, T* c, Index c_stride, bool add) {
     unroll<prefetches>([&](auto i) EIGENFORMER_INLINE_LAMBDA { prefetch_far(ahead + i * part); });
     V right[static_cast<std::size_t>(Vectors)];
     unroll<Vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
-      right[j] = widened(b + j * V::lanes);
+      right[j] = V::load(b + j * V::lanes);
       right[j].keep();
     });
     unroll<Rows>([&](auto i) EIGENFORMER_INLINE_LAMBDA {
@@ -99,18 +97,13 @@ void tile(const TileInput<T, R>& in, T* c, Index c_stride, bool add) {
 }
 
 /// The tile of the right height and number of vectors for c (rows, width); no element beyond is touched.
-template <class T, int Rows = Tile<T>::rows, int Vectors = Tile<T>::vectors, class R = T>
-void any_tile(Index rows, const TileInput<T, R>& in, T* c, Index c_stride, bool add, Index width) {
+template <class T, int Rows = Tile<T>::rows, int Vectors = Tile<T>::vectors>
+void any_tile(Index rows, const TileInput<T>& in, T* c, Index c_stride, bool add, Index width) {
   if constexpr (Rows > 1)
     if (rows < Rows) return any_tile<T, Rows - 1, Vectors>(rows, in, c, c_stride, add, width);
   if constexpr (Vectors > 1)
-    if (width <= (Vectors - 1) * Vec<T>::lanes) {
-      if constexpr (std::is_same_v<R, T>) return any_tile<T, Rows, Vectors - 1>(rows, in, c, c_stride, add, width);
-      TileInput<T, R> column = in;  // there is less to compile if these go vector by vector
-      for (Index j = 0; j < width; j += Vec<T>::lanes, column.b += Vec<T>::lanes)
-        any_tile<T, Rows, 1>(rows, column, c + j, c_stride, add, (std::min)(Vec<T>::lanes, width - j));
-      return;
-    }
+    if (width <= (Vectors - 1) * Vec<T>::lanes)
+      return any_tile<T, Rows, Vectors - 1>(rows, in, c, c_stride, add, width);
   if (width == Vectors * Vec<T>::lanes) return tile<T, Rows, Vectors>(in, c, c_stride, add);
   T buffer[static_cast<std::size_t>(Rows * Vectors * Vec<T>::lanes)] = {};
   for (Index i = 0; add && i < Rows; ++i) std::copy_n(c + i * c_stride, width, buffer + i * Vectors * Vec<T>::lanes);

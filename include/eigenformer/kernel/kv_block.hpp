@@ -17,21 +17,34 @@
 
 namespace eigenformer::inline EIGENFORMER_ABI::kernel {
 
-/// A packed right operand (K, N) like Operand, of numbers R that products widen in registers.
+/// Rows of narrow panels that are widened at a time.
+inline constexpr Index widened_rows = 64;
+
+/// A packed right operand (K, N) like Operand, of numbers R that products widen, if they are not yet.
 template <class R>
 struct Panels {
-  const R* data;
-  Index depth, width;  // K, N
-  Index panel_stride, row_stride;
+  const R* data = nullptr;
+  Index depth = 0, width = 0;  // K, N
+  Index panel_stride = 0, row_stride = 0;
 
   Index panels() const { return (width + Tile<float>::width - 1) / Tile<float>::width; }
-  Index column_count(Index panel) const { return (std::min)(Tile<float>::width, width - panel * Tile<float>::width); }
-  struct Block {
-    const R* data;
-    Index stride;
-  };
-  Block block(Index panel, Index k, Index, float*) const {
-    return {data + panel * panel_stride + k * row_stride, row_stride};
+  /// Rows [k, k + count) of a panel as floats: at `to`, or where they are.
+  Operand<float> widen(Index panel, Index k, Index count, float* to) const {
+    const Index columns = (std::min)(Tile<float>::width, width - panel * Tile<float>::width);
+    const R* from = data + panel * panel_stride + k * row_stride;
+    if constexpr (std::is_same_v<R, float>) {
+      return Operand<float>::packed(from, count, columns, 0, row_stride);
+    } else {
+      for (Index i = 0; i < count; ++i, from += row_stride)
+        for (Index j = 0; j < columns; j += Vec<float>::lanes) widened(from + j).store(to + i * Tile<float>::width + j);
+      return Operand<float>::packed(to, count, columns);
+    }
+  }
+  /// All of them, at `to`, which has room for Operand::size(K, N).
+  Panels<float> widen(float* to) const {
+    const Index size = depth * Tile<float>::width;
+    for (Index p = 0; p < panels(); ++p) widen(p, 0, depth, to + p * size);
+    return {to, depth, width, size, Tile<float>::width};
   }
 };
 
