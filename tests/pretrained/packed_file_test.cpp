@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "eigenformer/core/random.hpp"
 #include "eigenformer/io/checkpoint.hpp"
 #include "eigenformer/pretrained/hugging_face.hpp"
 #include "support/error.hpp"
@@ -291,6 +292,48 @@ TEST(PackedFile, BrokenFilesAreErrors) {
   EXPECT_EQ(error_of([&] { load_pretrained(path, {.format = Format::int8}); }),
             "[pretrained] " + path.string() +
                 ": is packed already, as its weights were when it was saved: it is read without a format");
+}
+
+TEST(PackedFile, AnyByteOfTheHeaderMayBeAnother) {
+  const TemporaryFolder folder;
+  const Path path = folder / "model.safetensors";
+  Context ctx;
+  auto model = small_llama_of_floats();
+  pack(ctx, model, mixed());
+  save_packed(path, model);
+  const std::string whole = read_file(path);
+  const auto header = static_cast<Index>(Safetensors(path).data_begin());
+  RandomSequence random(1, 1);
+  Index refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::string bytes = whole;
+    bytes[static_cast<std::size_t>(random.below(header))] = "0123456789\"{}[],:-x"[random.below(19)];
+    write_file(path, bytes);
+    try {
+      load_packed<Llama<float>>(path);
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 200);
+}
+
+TEST(PackedFile, TheTokenizerLiesBesideIt) {
+  const TemporaryFolder folder, source;
+  const Path path = folder / "model.safetensors";
+  write_file(source / "tokenizer.json", "{}");
+  write_file(source / "other.json", "");
+  const auto model = small_llama_of_floats();
+  save_packed(path, model, {}, {.tokenizer = source / ""});
+  EXPECT_EQ(read_file(folder / "tokenizer.json"), "{}");
+  EXPECT_EQ(folder.count(), 2);
+  save_packed(path, model, {}, {.tokenizer = source / ""});  // the same is no obstacle
+  save_packed(path, model, {}, {.tokenizer = folder / ""});
+  write_file(source / "tokenizer.json", "[]");
+  std::filesystem::remove(path);
+  expect_contains(error_of([&] { save_packed(path, model, {}, {.tokenizer = source / ""}); }),
+                  "tokenizer.json: is of another model's tokenizer");
+  EXPECT_EQ(folder.count(), 1);
 }
 
 }  // namespace
