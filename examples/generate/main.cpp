@@ -87,15 +87,17 @@ std::optional<Draft> find_draft(const Options& options, Context& ctx, std::optio
 
 /// To standard error: what weights and caches take.
 template <class Model>
-void report_memory(const Model& model, Index tokens, Index beams) {
+void report_memory(const Model& model, const Options& options, Index tokens) {
   const auto shown = [](std::int64_t size) { return example::bytes(static_cast<double>(size)); };
   std::fprintf(stderr, "memory: weights in %s %s", example::formats_of(model).c_str(),
                shown(example::weight_bytes(model).kept).c_str());
   if constexpr (requires { model.start(); }) {
     std::int64_t cache = 0;
     for (const auto& layer : model.start().layers)
-      cache += beams * layer.bytes_for(tokens, layer.kv_heads(), layer.head_width());
-    std::fprintf(stderr, ", keys and values of %td tokens %s", tokens, shown(cache).c_str());
+      cache += options.beams * layer.bytes_for(tokens, layer.kv_heads(), layer.head_width(), options.cache);
+    std::fprintf(stderr, ", keys and values of %td tokens in %s %s", tokens,
+                 options.cache == Format::scalar ? "float" : std::string(format_name(options.cache)).c_str(),
+                 shown(cache).c_str());
   }
   std::fprintf(stderr, "\n");
 }
@@ -162,6 +164,7 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
                           .eos = eos,
                           .bos = bos,
                           .on_token = on_token,
+                          .cache = options.cache,
                           .draft = draft,
                           .draft_tokens = options.draft_tokens};
     if (options.temperature > 0)
@@ -169,8 +172,12 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
     result = with([](auto&&... arguments) { return generate(arguments...); }, config)[0];
     failure = result.failure;
   } else {
-    const BeamConfig config{
-        .max_tokens = most, .eos = eos, .bos = bos, .beams = options.beams, .penalty = LengthPenalty::power};
+    const BeamConfig config{.max_tokens = most,
+                            .eos = eos,
+                            .bos = bos,
+                            .beams = options.beams,
+                            .penalty = LengthPenalty::power,
+                            .cache = options.cache};
     const auto texts = with([](auto&&... arguments) { return beam_search(arguments...); }, config);
     for (const Id id : texts[0][0].tokens) print(stream.next(id));
     count = static_cast<Index>(texts[0][0].tokens.size());
@@ -194,7 +201,7 @@ void run(const Options& options, Model& model, const PretrainedFacts& facts, con
            bytes > 0 ? read_bandwidth(ctx.threads, bytes) : 0);
     if (draft) std::fprintf(stderr, "draft: %td tokens proposed, %td accepted\n", result.proposed, result.accepted);
   }
-  report_memory(model, static_cast<Index>(prompt.size()) + count, options.beams);
+  report_memory(model, options, static_cast<Index>(prompt.size()) + count);
 }
 
 int run(int argc, char** argv) {
@@ -236,11 +243,14 @@ int run(int argc, char** argv) {
   app.add_option("--draft-tokens", options.draft_tokens, "Propose at most so many tokens at once")
       ->check(CLI::Range(Index{0}, Index{1000}))
       ->capture_default_str();
-  std::string format = "float";
+  std::string format = "float", cache = "float";
   const auto* const asked_format =
       app.add_option("--format", format, "The weights are packed in it as they are read: less memory, more speed")
           ->check(CLI::IsMember({"float", "f16", "bf16", "int8", "int4"}))
           ->capture_default_str();
+  app.add_option("--kv-format", cache, "Keys and values are kept in it")
+      ->check(CLI::IsMember({"float", "bf16", "int8"}))
+      ->capture_default_str();
   app.add_option("--threads", options.threads, "Threads; 0: all")->check(CLI::Range(0, 1024))->capture_default_str();
   app.add_option("--seed", options.seed, "Another seed draws another text")
       ->check(CLI::NonNegativeNumber)
@@ -251,6 +261,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     options.format = format_of(format).value_or(Format::scalar);
+    options.cache = format_of(cache).value_or(Format::scalar);
     if (asked_format->count() > 0 && is_packed(options.model))
       throw CLI::ValidationError("--format", options.model + " is packed: its weights have their formats");
     if (top_p->count() > 0 && temperature->count() == 0) options.temperature = 1;

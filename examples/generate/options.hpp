@@ -14,7 +14,8 @@ using eigenformer::Index;
 
 struct Options {
   std::string model, tokenizer, prompt, draft;
-  eigenformer::Format format = eigenformer::Format::scalar;  // of the weights
+  /// Of the weights, and of keys and values.
+  eigenformer::Format format = eigenformer::Format::scalar, cache = eigenformer::Format::scalar;
   Index tokens = 256, beams = 1, draft_tokens = 4;
   bool look_up = false;
   double temperature = 0, top_p = 1;
