@@ -85,8 +85,10 @@ template <class Left>
 struct WordTileInput {
   const Left* a;
   Index a_stride;
-  const std::uint32_t* b;  // rows of word_columns
-  Index rows, piece;       // of b; those of a piece
+  const std::uint32_t* b;      // rows of word_columns
+  Index rows, piece;           // of b; those of a piece
+  bool add;                    // to what c holds
+  const std::uint32_t* ahead;  // a line at each row's distance is asked for meanwhile
   // Whole numbers: of piece i of row m scales[m·a_pieces + i] and offsets likewise; of b b_scales + i·b_scale_stride.
   const float* a_scales = nullptr;
   const std::int32_t* a_offsets = nullptr;
@@ -109,7 +111,7 @@ EIGENFORMER_INLINE void load_again([[maybe_unused]] const T*& pointer) {
 #endif
 }
 
-/// c (Rows, count ≤ word_columns) += a·b, whole vectors of it.
+/// c (Rows, count ≤ word_columns) = [c +] a·b, whole vectors of it.
 template <class Tile, int Rows>
 void word_tile(WordTileInput<typename Tile::Left> in, float* c, Index c_stride, Index count) {
   using V = Vec<float>;
@@ -122,7 +124,7 @@ void word_tile(WordTileInput<typename Tile::Left> in, float* c, Index c_stride, 
   for (Index column = 0; column < count; column += vectors * V::lanes) {
     V totals[static_cast<std::size_t>(Rows * vectors)];
     each([&](auto i, auto j, auto n) EIGENFORMER_INLINE_LAMBDA {
-      if constexpr (Tile::whole) totals[n] = V::load(c + i * c_stride + column + j * V::lanes);
+      if constexpr (Tile::whole) totals[n] = in.add ? V::load(c + i * c_stride + column + j * V::lanes) : V(0.0F);
     });
     typename Tile::Sums sums[static_cast<std::size_t>(Rows * vectors)];
     for (Index row = 0, piece = 0; row < in.rows; row += in.piece, ++piece) {
@@ -133,7 +135,12 @@ void word_tile(WordTileInput<typename Tile::Left> in, float* c, Index c_stride, 
       });
       const std::uint32_t* b = in.b + row * word_columns;
       const typename Tile::Left* a = in.a + row * Tile::lefts;
-      for (Index k = (std::min)(in.piece, in.rows - row); k > 0; --k, a += Tile::lefts, b += word_columns)
+      const std::uint32_t* ahead = in.ahead + row * word_columns;
+      for (Index k = (std::min)(in.piece, in.rows - row); k > 0;
+           --k, a += Tile::lefts, b += word_columns, ahead += word_columns) {
+        prefetch_far(ahead);
+        if constexpr (Tile::whole)
+          unroll<4>([&](auto i) EIGENFORMER_INLINE_LAMBDA { prefetch(b + 8 * word_columns + i * 16); });
         unroll<Tile::lefts>([&](auto part) EIGENFORMER_INLINE_LAMBDA {
           decltype(Tile::load(b, 0, part)) right[static_cast<std::size_t>(vectors)];
           load_again(b);  // to keep the words for the next part would take registers from the sums
@@ -148,6 +155,7 @@ void word_tile(WordTileInput<typename Tile::Left> in, float* c, Index c_stride, 
             });
           });
         });
+      }
       if constexpr (Tile::whole) {
         V scales[static_cast<std::size_t>(vectors)];
         unroll<vectors>([&](auto j) EIGENFORMER_INLINE_LAMBDA {
@@ -161,7 +169,7 @@ void word_tile(WordTileInput<typename Tile::Left> in, float* c, Index c_stride, 
     each([&](auto i, auto j, auto n) EIGENFORMER_INLINE_LAMBDA {
       float* const to = c + i * c_stride + column + j * V::lanes;
       if constexpr (Tile::whole) totals[n].store(to);
-      else (V::load(to) + sums[n]).store(to);
+      else (in.add ? V::load(to) + sums[n] : sums[n]).store(to);
     });
   }
 }
@@ -172,7 +180,7 @@ void any_word_tile(Index rows, const WordTileInput<typename Tile::Left>& in, flo
     if (rows < Rows) return any_word_tile<Tile, Rows - 1>(rows, in, c, c_stride, count);
   if (count % (word_vectors * Vec<float>::lanes) == 0) return word_tile<Tile, Rows>(in, c, c_stride, count);
   float buffer[static_cast<std::size_t>(Rows * word_columns)] = {};
-  for (Index i = 0; i < Rows; ++i) std::copy_n(c + i * c_stride, count, buffer + i * word_columns);
+  for (Index i = 0; in.add && i < Rows; ++i) std::copy_n(c + i * c_stride, count, buffer + i * word_columns);
   word_tile<Tile, Rows>(in, buffer, word_columns, count);
   for (Index i = 0; i < Rows; ++i) std::copy_n(buffer + i * word_columns, count, c + i * c_stride);
 }
@@ -194,7 +202,8 @@ class WordProduct {
   WordProduct(const Threads& threads, Arena& arena, ConstView<float, 2> a, const PackedWords& b, View<float, 2> c,
               bool add, const Epilogue<float>& epilogue)
       : a_(a), b_(b), c_(c), add_(add), epilogue_(epilogue), groups_((a.rows() + word_rows - 1) / word_rows),
-        row_blocks_((groups_ + groups_per_block - 1) / groups_per_block),
+        row_blocks_((groups_ + groups_per_block - 1) / groups_per_block), rows_(b.rows()),
+        scales_(b.groups() * word_columns), piece_(b.group == 0 ? word_block : b.group / 4),
         unpacks_(b.format == Format::int4 && a.rows() > 2 * word_rows), panels_per_task_(row_blocks_ > 1 ? 4 : 1) {
     left_ = left_rows(threads, arena, a, b);
     if (unpacks_) unpacked_ = arena.allocate<std::uint32_t>(threads.count() * word_block * word_columns);
@@ -202,8 +211,7 @@ class WordProduct {
 
   void run(const Threads& threads) const {
     const Index panel_tasks = (b_.panels() + panels_per_task_ - 1) / panels_per_task_;
-    const Index work =
-        (std::max)(a_.rows() / (std::max)(row_blocks_, Index{1}) * panels_per_task_ * b_.rows(), Index{1});
+    const Index work = (std::max)(a_.rows() / (std::max)(row_blocks_, Index{1}) * panels_per_task_ * rows_, Index{1});
     threads.parallel_for(row_blocks_ * panel_tasks, 10000 / work, [&](Index begin, Index end, int slot) {
       for (Index task = begin; task < end; ++task) {
         const Index first = task / row_blocks_ * panels_per_task_;
@@ -223,8 +231,8 @@ class WordProduct {
     Index row = 0;
     do {
       for (Index p = first_panel; p < last_panel; ++p) {
-        const Index rows = (std::min)(step, b_.rows() - row);
-        const std::uint32_t* words = b_.panel(p) + row * word_columns;
+        const Index rows = (std::min)(step, rows_ - row);
+        const std::uint32_t* words = b_.words + (p * rows_ + row) * word_columns;
         if (unpacks_) {
           std::uint32_t* const to = unpacked_ + slot * word_block * word_columns;
           unpack_nibbles(words, rows, to);
@@ -233,55 +241,79 @@ class WordProduct {
         for (Index g = first; g < last; ++g) {
           const Index m = group_begin(g), count = group_begin(g + 1) - m;
           float* const c = c_.row(m) + p * word_columns;
-          if (row == 0 && !add_)
-            for (Index i = 0; i < count; ++i) std::fill_n(c + i * c_.stride(0), b_.column_count(p), 0.0F);
-          multiply(m, count, p, row, rows, words, c);
-          if (row + rows == b_.rows()) epilogue_(m, count, p * word_columns, c, c_.stride(0), b_.column_count(p));
+          prefetch_output(m, count, p, c);
+          multiply({m, count, p, row, rows, row > 0 || add_}, words, ahead(g - first, last - first, p, row, words), c);
+          if (row + rows == rows_) epilogue_(m, count, p * word_columns, c, c_.stride(0), b_.column_count(p));
         }
       }
       row += step;
-    } while (row < b_.rows());
+    } while (row < rows_);
   }
 
-  /// c += rows [m, m + count) of A by rows [row, row + rows) of a panel.
-  void multiply(Index m, Index count, Index p, Index row, Index rows, const std::uint32_t* words, float* c) const {
-    const auto floats = [&]<class Tile>(Tile) {
-      any_word_tile<Tile>(count, {left_.floats + m * left_.stride + 2 * row, left_.stride, words, rows, rows}, c,
-                          c_.stride(0), b_.column_count(p));
+  /// Rows [m, m + count) of A by rows [row, row + rows) of a panel.
+  struct Piece {
+    Index m, count, panel, row, rows;
+    bool add;
+  };
+
+  /// Where a tile asks for what comes after this panel: the first of a block of rows take a line each.
+  const std::uint32_t* ahead(Index group, Index groups, Index panel, Index row, const std::uint32_t* words) const {
+    constexpr Index line = 16;
+    const bool asks = groups >= word_columns / line && group < word_columns / line && panel + 1 < b_.panels();
+    return asks ? b_.words + ((panel + 1) * rows_ + row) * word_columns + group * line : words;
+  }
+
+  void prefetch_output(Index m, Index count, Index panel, const float* c) const {
+    for (Index i = 0; i < count; ++i)
+      for (Index j = 0; j < b_.column_count(panel); j += 16) prefetch_to_write(c + i * c_.stride(0) + j);
+    epilogue_.prefetch(m, count, panel * word_columns, b_.column_count(panel));
+  }
+
+  void multiply(const Piece& piece, const std::uint32_t* words, const std::uint32_t* ahead, float* c) const {
+    const auto& [m, count, p, row, rows, add] = piece;
+    const auto run = [&]<class Tile>(Tile, const auto& in) {
+      any_word_tile<Tile>(piece.count, in, c, c_.stride(0), b_.column_count(piece.panel));
+    };
+    const auto floats = [&] {
+      return WordTileInput<float>{left_.floats + piece.m * left_.stride + 2 * piece.row,
+                                  left_.stride,
+                                  words,
+                                  piece.rows,
+                                  piece.rows,
+                                  piece.add,
+                                  ahead};
     };
     switch (b_.format) {
-      case Format::f16: return floats(HalfTile());
+      case Format::f16: return run(HalfTile(), floats());
       case Format::bf16:
-        if constexpr (!has_brain_float_dot) return floats(BrainFloatTile());
-        return any_word_tile<BrainFloatDotTile>(count,
-                                                {left_.words + m * left_.stride + row, left_.stride, words, rows, rows},
-                                                c, c_.stride(0), b_.column_count(p));
+        if constexpr (!has_brain_float_dot) return run(BrainFloatTile(), floats());
+        else
+          return run(BrainFloatDotTile(), WordTileInput<std::uint32_t>{left_.words + m * left_.stride + row,
+                                                                       left_.stride, words, rows, rows, add, ahead});
       case Format::int4:
-        if (!unpacks_)
-          return any_word_tile<Int4Tile>(count, whole(m, p, row, rows, words, 2), c, c_.stride(0), b_.column_count(p));
-        return any_word_tile<UnpackedTile>(count, whole(m, p, row, 2 * rows, words, 1), c, c_.stride(0),
-                                           b_.column_count(p));
-      default:
-        return any_word_tile<Int8Tile>(count, whole(m, p, row, rows, words, 1), c, c_.stride(0), b_.column_count(p));
+        if (!unpacks_) return run(Int4Tile(), whole(piece, words, ahead, 2));
+        return run(UnpackedTile(), whole({m, count, p, row, 2 * rows, add}, words, ahead, 1));
+      default: return run(Int8Tile(), whole(piece, words, ahead, 1));
     }
   }
 
-  /// Where a tile of whole numbers reads; `rows` of words each meet so many words of A.
-  WordTileInput<std::uint32_t> whole(Index m, Index p, Index row, Index rows, const std::uint32_t* words,
+  /// Where a tile of whole numbers reads: each row of words meets `per_row` words of A.
+  WordTileInput<std::uint32_t> whole(const Piece& piece, const std::uint32_t* words, const std::uint32_t* ahead,
                                      Index per_row) const {
-    const Index left = row * (b_.format == Format::int4 ? 2 : 1), piece = b_.group == 0 ? word_block : b_.group / 4,
-                scales = b_.groups() * word_columns;
-    const Index at = m * left_.pieces + left / piece;
-    return {left_.words + m * left_.stride + left,
-            left_.stride,
-            words,
-            rows,
-            piece / per_row,
-            left_.scales + at,
-            left_.offsets + at,
-            left_.pieces,
-            b_.scales + p * scales + (b_.group == 0 ? 0 : left / piece * word_columns),
-            b_.group == 0 ? 0 : word_columns};
+    const Index left = piece.row * (b_.format == Format::int4 ? 2 : 1), number = left / piece_,
+                at = piece.m * left_.pieces + number;
+    return {.a = left_.words + piece.m * left_.stride + left,
+            .a_stride = left_.stride,
+            .b = words,
+            .rows = piece.rows,
+            .piece = piece_ / per_row,
+            .add = piece.add,
+            .ahead = ahead,
+            .a_scales = left_.scales + at,
+            .a_offsets = left_.offsets + at,
+            .a_pieces = left_.pieces,
+            .b_scales = b_.scales + piece.panel * scales_ + (b_.group == 0 ? 0 : number * word_columns),
+            .b_scale_stride = b_.group == 0 ? 0 : word_columns};
   }
 
   ConstView<float, 2> a_;
@@ -289,7 +321,8 @@ class WordProduct {
   View<float, 2> c_;
   bool add_;
   const Epilogue<float>& epilogue_;
-  Index groups_, row_blocks_;
+  Index groups_, row_blocks_;    // of rows of A
+  Index rows_, scales_, piece_;  // of b: rows of words and scales of a panel; words of A in a piece
   bool unpacks_;
   Index panels_per_task_;
   LeftRows left_;

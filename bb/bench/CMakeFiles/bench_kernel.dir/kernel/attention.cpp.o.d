@@ -531,7 +531,6 @@ bench/CMakeFiles/bench_kernel.dir/kernel/attention.cpp.o: \
  /tmp/w/format/main/include/eigenformer/core/format.hpp \
  /tmp/w/format/main/include/eigenformer/core/half.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/dot.hpp \
- /tmp/w/format/main/include/eigenformer/kernel/word_product.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/kv_block.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/mask.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/score.hpp \
@@ -549,4 +548,5 @@ bench/CMakeFiles/bench_kernel.dir/kernel/attention.cpp.o: \
  /tmp/w/format/main/include/eigenformer/core/visit.hpp \
  /usr/include/c++/12/variant \
  /tmp/w/format/main/include/eigenformer/op/weight.hpp \
- /tmp/w/format/main/include/eigenformer/core/initialize.hpp
+ /tmp/w/format/main/include/eigenformer/core/initialize.hpp \
+ /tmp/w/format/main/include/eigenformer/kernel/word_product.hpp

@@ -531,9 +531,9 @@ bench/CMakeFiles/bench_kernel.dir/kernel/linear.cpp.o: \
  /tmp/w/format/main/include/eigenformer/core/initialize.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/operand.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/quantize.hpp \
+ /tmp/w/format/main/include/eigenformer/kernel/epilogue.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/row.hpp \
+ /tmp/w/format/main/include/eigenformer/kernel/word_product.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/feed_forward.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/activation.hpp \
- /tmp/w/format/main/include/eigenformer/kernel/gemm.hpp \
- /tmp/w/format/main/include/eigenformer/kernel/epilogue.hpp \
- /tmp/w/format/main/include/eigenformer/kernel/word_product.hpp
+ /tmp/w/format/main/include/eigenformer/kernel/gemm.hpp
