@@ -110,11 +110,18 @@ inline double peak_flops(int threads, Format format) {
   return 2.0 * (whole ? 4 : 2) * kernel::Vec<float>::lanes * chains * rounds * threads / time;
 }
 
+/// Memory that has been written to: of zeros as they come from the system, all pages may be one.
+inline Tensor<float, 1> written(Index count) {
+  Tensor<float, 1> memory(Shape{count});
+  std::fill_n(memory.data(), count, 1.0F);
+  return memory;
+}
+
 /// Bytes read per second from memory that no cache holds.
 inline double read_bandwidth(int threads) {
   using V = kernel::Vec<float>;
   constexpr Index count = Index{1} << 26, piece = Index{1} << 18;  // 256 MiB
-  static const Tensor<float, 1> memory(Shape{count});
+  static const Tensor<float, 1> memory = written(count);
   const Threads pool(threads);
   std::vector<float> sinks(static_cast<std::size_t>(count / piece));
   const double time = median_time(5, [&] {
@@ -134,8 +141,8 @@ inline double read_bandwidth(int threads) {
 
 /// Bytes per second, read and written, of a plain vector copy of `count` floats, from fresh measurement likewise.
 inline double copy_bandwidth(Index count, int threads) {
-  const Tensor<float, 1> from(Shape{count});
-  Tensor<float, 1> to(Shape{count});
+  const Tensor<float, 1> from = written(count);
+  Tensor<float, 1> to = written(count);
   const Threads pool(threads);
   const double time = median_time(20, [&] {
     pool.parallel_for(count, 16384, [&](Index begin, Index end) {

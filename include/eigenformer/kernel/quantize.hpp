@@ -154,13 +154,17 @@ class WordsWriter {
   Half* scales_;
 };
 
-/// Signed bytes of whole numbers x·inverse, to the nearest, of two the even one, from `least` to `most`.
-inline void to_bytes(const float* x, Index count, float inverse, float least, float most, std::uint8_t* to) {
+/// Signed bytes of whole numbers x·inverse, to the nearest, of two the even one, from `least` to `most`; returns their
+/// sum, which is exact below 2²⁴.
+EIGENFORMER_INLINE float to_bytes(const float* x, Index count, float inverse, float least, float most,
+                                  std::uint8_t* to) {
   constexpr Index lanes = Vec<float>::lanes;
   // Added to a number below 2²², this leaves its nearest integer in the low bits.
   const Vec<float> by(inverse), shift(integer_shift), low(least), high(most);
-  for_vectors<float>(count, [&](Index i, auto n) {
+  Vec<float> total(0.0F);
+  for_vectors<float>(count, [&](Index i, auto n) EIGENFORMER_INLINE_LAMBDA {
     const Vec<float> shifted = minimum(maximum(load(x + i, n) * by, low), high) + shift;
+    total = total + (shifted - shift);
 #ifdef EIGEN_VECTORIZE_AVX512
     if constexpr (lanes == 16) {
       const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_castps_si512(shifted.packet));
@@ -173,19 +177,7 @@ inline void to_bytes(const float* x, Index count, float inverse, float least, fl
     shifted.store(values);
     for (Index j = 0; j < n; ++j) to[i + j] = static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(values[j]));
   });
-}
-
-/// The sum of the signed bytes of some words; at most 2²⁴.
-inline std::int32_t sum_of_bytes(const std::uint32_t* words, Index count) {
-  using W = LaneWords<Vec<float>::lanes>;
-  const W ones = W::all(0x01010101u);
-  W sums = W::all(0);
-  Index i = 0;
-  for (; i + Vec<float>::lanes <= count; i += Vec<float>::lanes) sums = W::add_products(sums, ones, W::load(words + i));
-  auto total = static_cast<std::int32_t>(sum(sums.to_float()));
-  for (; i < count; ++i)
-    for (unsigned byte = 0; byte < 32; byte += 8) total += static_cast<std::int8_t>(words[i] >> byte);
-  return total;
+  return sum(total);
 }
 
 /// Quantises groups of a column to whole numbers from `least` to `most`. `searches`: for the scale of the least error;
@@ -345,18 +337,24 @@ inline LeftRows left_rows(const Threads& threads, Arena& arena, ConstView<float,
     auto* const bytes = reinterpret_cast<std::uint8_t*>(words + i * left.stride);
     std::fill(bytes + b.depth, bytes + padded, std::uint8_t{0});
     float scale = 0;
+    Vec<float> lost(0.0F);  // NaN for NaN and ∞, which maximum() may lose
     for (Index p = 0, first = 0; first < padded; ++p, first += piece) {
-      const Index inputs = (std::min)(piece, b.depth - first);
       if (first % shared == 0) {
-        const float largest = detail::largest_magnitude(row + first, (std::min)(shared, b.depth - first));
-        scale = largest / 127;
+        Vec<float> most_of_all(0.0F);
+        for_vectors<float>((std::min)(shared, b.depth - first), [&](Index k, auto n) EIGENFORMER_INLINE_LAMBDA {
+          const Vec<float> at = absolute(load(row + first + k, n));
+          most_of_all = maximum(most_of_all, at);
+          lost = fma(at, Vec<float>(0.0F), lost);
+        });
+        scale = largest(most_of_all) / 127;
       }
       // Of numbers too small for an inverse nothing is left.
-      detail::to_bytes(row + first, inputs, scale > 1e-36F ? 1 / scale : 0, -127, 127, bytes + first);
+      const float total = detail::to_bytes(row + first, (std::min)(piece, b.depth - first),
+                                           scale > 1e-36F ? 1 / scale : 0, -127, 127, bytes + first);
       scales[i * left.pieces + p] = scale * b.unit;
-      offsets[i * left.pieces + p] =
-          -zero * detail::sum_of_bytes(words + i * left.stride + first / 4, (std::min)(piece, padded - first) / 4);
+      offsets[i * left.pieces + p] = total == total ? -zero * static_cast<std::int32_t>(total) : 0;
     }
+    if (const float nothing = sum(lost); !(nothing == 0)) scales[i * left.pieces] = nothing;
   });
   return left;
 }

@@ -534,7 +534,9 @@ bench/CMakeFiles/bench_model.dir/model/llama.cpp.o: \
  /tmp/w/format/main/include/eigenformer/core/initialize.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/operand.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/quantize.hpp \
+ /tmp/w/format/main/include/eigenformer/kernel/epilogue.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/row.hpp \
+ /tmp/w/format/main/include/eigenformer/kernel/word_product.hpp \
  /tmp/w/format/main/include/eigenformer/model/decoders.hpp \
  /tmp/w/format/main/include/eigenformer/block/encoder_block.hpp \
  /tmp/w/format/main/include/eigenformer/block/config.hpp \
@@ -558,8 +560,6 @@ bench/CMakeFiles/bench_model.dir/model/llama.cpp.o: \
  /usr/include/c++/12/pstl/glue_numeric_defs.h \
  /tmp/w/format/main/include/eigenformer/kernel/attention_inputs.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/gemm.hpp \
- /tmp/w/format/main/include/eigenformer/kernel/epilogue.hpp \
- /tmp/w/format/main/include/eigenformer/kernel/word_product.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/kv_block.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/score.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/attention_products.hpp \

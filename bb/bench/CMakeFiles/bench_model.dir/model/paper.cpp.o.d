@@ -533,7 +533,9 @@ bench/CMakeFiles/bench_model.dir/model/paper.cpp.o: \
  /tmp/w/format/main/include/eigenformer/core/initialize.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/operand.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/quantize.hpp \
+ /tmp/w/format/main/include/eigenformer/kernel/epilogue.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/row.hpp \
+ /tmp/w/format/main/include/eigenformer/kernel/word_product.hpp \
  /tmp/w/format/main/bench/model/base.hpp \
  /tmp/w/format/main/include/eigenformer/model/paper.hpp \
  /tmp/w/format/main/include/eigenformer/model/encoder_decoder.hpp \
@@ -559,8 +561,6 @@ bench/CMakeFiles/bench_model.dir/model/paper.cpp.o: \
  /tmp/w/format/main/include/eigenformer/kernel/attention_backward.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/attention_inputs.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/gemm.hpp \
- /tmp/w/format/main/include/eigenformer/kernel/epilogue.hpp \
- /tmp/w/format/main/include/eigenformer/kernel/word_product.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/kv_block.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/score.hpp \
  /tmp/w/format/main/include/eigenformer/kernel/attention_products.hpp \
