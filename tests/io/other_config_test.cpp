@@ -17,7 +17,7 @@ namespace {
 
 using Model = Gpt2<float>;
 
-Model::Config small() {
+Model::Config other_small() {
   return {.vocabulary = 7, .max_positions = 20, .layers = 2, .block = {.width = 8, .hidden = 6, .heads = 2}};
 }
 
@@ -25,7 +25,7 @@ Model::Config small() {
 TEST(OtherConfig, OfAModelWithOtherNumbers) {
   const TemporaryFolder folder;
   const auto path = folder / "x";
-  auto config = small();
+  auto config = other_small();
   Model model(config);
   initialize(model, 1);
   const auto refused = [&](const Model& from) {
@@ -39,17 +39,17 @@ TEST(OtherConfig, OfAModelWithOtherNumbers) {
   };
   config.block.heads = 4;
   EXPECT_EQ(refused(Model(config)).find("block.attention.head_width is 2 in the file, but 4 in the model"), 0u);
-  config = small();
+  config = other_small();
   config.block.attention.window = 2;
   EXPECT_EQ(refused(Model(config)).find("block.attention.window is 2 in the file, but 0 in the model"), 0u);
-  config = small();
+  config = other_small();
   config.block.residual.norm.epsilon = 0.25;
   EXPECT_NE(refused(Model(config)).find("block.residual.norm.epsilon is 0.25 in the file, but 1e-05 in the model"),
             std::string::npos);
-  config = small();
+  config = other_small();
   config.logit_cap = 3;
   EXPECT_EQ(refused(Model(config)), "logit_cap is 3.0 in the file, but 0.0 in the model");
-  config = small();
+  config = other_small();
   config.each_layer.assign(2, config.block);
   config.each_layer[1].attention.window = 5;
   EXPECT_EQ(refused(Model(config)), "each_layer.1.attention.window is 5 in the file, but 0 in the model");
@@ -70,10 +70,10 @@ TEST(OtherConfig, OfAModelWithOtherParts) {
   using Bent = LanguageModel<EncoderBlock<PreNorm<float>, Attention<float>, Mlp<float, Relu>>, Learned<float>>;
   const TemporaryFolder folder;
   const auto path = folder / "x";
-  Bent bent(small());
+  Bent bent(other_small());
   initialize(bent, 1);
   save(path, bent);
-  Model model(small());
+  Model model(other_small());
   const std::string text = "[load] " + path.string() +
                            " is of another model; if that is meant, say other_config:\n  kind: "
                            "decoder.blocks.feed_forward is \"relu\" in the file, but \"gelu_tanh\" in the model";
@@ -101,7 +101,7 @@ TEST(OtherConfig, OfAModelWithOtherParts) {
 }
 
 TEST(OtherConfig, SaysEverythingOnce) {
-  const std::string text = config_text(small());
+  const std::string text = config_text(other_small());
   const auto refused = [&](const std::string& after, const std::string& what) {
     auto twice = text;
     twice.insert(twice.find(after) + after.size(), what);
@@ -109,7 +109,7 @@ TEST(OtherConfig, SaysEverythingOnce) {
   };
   EXPECT_EQ(refused("{", "\"layers\":99,"), "[config] x: the config says layers twice");
   EXPECT_EQ(refused("\"block\":{", "\"width\":8,"), "[config] x: the config says width twice");
-  EXPECT_TRUE(parse_config<Model::Config>(text, "x") == small()) << "each part has its own width";
+  EXPECT_TRUE(parse_config<Model::Config>(text, "x") == other_small()) << "each part has its own width";
 }
 
 }  // namespace

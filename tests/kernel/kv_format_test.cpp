@@ -14,7 +14,7 @@
 namespace eigenformer::test {
 namespace {
 
-constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN(), kv_infinity = std::numeric_limits<float>::infinity();
 
 /// To 8 significant bits, of two the even one: for magnitudes far from the ends of the range.
 double to_eight_bits(double x) {
@@ -217,7 +217,7 @@ TEST(KvFormat, WhatIsNotFiniteReachesWhatSeesItAlone) {
     for (const Index within : {Index{0}, window}) {
       const auto clean = attention(Kept(format, key, value, 0.3F, 100), query, true, within, {queries});
       for (const bool in_key : {true, false})
-        for (const float x : {nan, infinity, -infinity}) {
+        for (const float x : {nan, kv_infinity, -kv_infinity}) {
           Tensor<float, 4> other = in_key ? key : value;
           std::fill_n(&other(0, bad, 1, 0), in_key ? 1 : width, x);
           const Kept kept(format, in_key ? other : key, in_key ? value : other, 0.3F, 100);

@@ -16,7 +16,7 @@
 namespace eigenformer::test {
 namespace {
 
-Llama<float> small_llama() {
+Llama<float> format_llama() {
   Llama<float> model({.vocabulary = 90,
                       .layers = 2,
                       .block = {.width = 48, .hidden = 72, .heads = 6, .dropout = 0, .attention = {.kv_heads = 2}}});
@@ -29,7 +29,7 @@ Llama<float> small_llama() {
 TEST(FormatModel, SameBitsHoweverComputed) {
   for (const Format format : {Format::f16, Format::bf16, Format::int8, Format::int4}) {
     SCOPED_TRACE(format_name(format));
-    Llama<float> model = small_llama();
+    Llama<float> model = format_llama();
     Context ctx;
     const auto exact = Tensor<float, 3>(model(ctx, {.ids = random_ids(Shape{2, 40}, 0, 90, 1)}));
     pack(ctx, model, {.format = format, .keep_values = false});
@@ -76,7 +76,7 @@ TEST(FormatModel, SameBitsHoweverComputed) {
 }
 
 TEST(FormatModel, PartsMayDiffer) {
-  Llama<float> model = small_llama();
+  Llama<float> model = format_llama();
   Context ctx;
   pack(
       ctx, model,

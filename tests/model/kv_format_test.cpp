@@ -20,7 +20,7 @@ namespace {
 
 constexpr Format kept_formats[] = {Format::bf16, Format::int8};
 
-Llama<float> small_llama() {
+Llama<float> kv_format_llama() {
   Llama<float> model({.vocabulary = 90,
                       .layers = 2,
                       .block = {.width = 96, .hidden = 96, .heads = 6, .dropout = 0, .attention = {.kv_heads = 2}}});
@@ -66,7 +66,7 @@ std::vector<Id> random_text(Index tokens) {
 // A number is off by up to 2⁻⁹ of itself in bf16, and in int8 by up to half a 127th of the largest of its token, about
 // two deviations where there are 16. What two layers make of that is on the whole no more than twice as much.
 TEST(KvFormatModel, LogitsAreNearlyThoseOfFloat) {
-  const auto model = small_llama();
+  const auto model = kv_format_llama();
   const auto text = random_text(600);
   const auto exact = all_logits(model, text, Format::scalar, 600);
   for (const auto& [format, of_number] : {std::pair{Format::bf16, std::ldexp(1.0, -9)}, {Format::int8, 1.0 / 127}}) {
@@ -77,7 +77,7 @@ TEST(KvFormatModel, LogitsAreNearlyThoseOfFloat) {
 }
 
 TEST(KvFormatModel, SameBitsInWhateverPieces) {
-  const auto model = small_llama();
+  const auto model = kv_format_llama();
   const auto text = random_text(530);
   for (const Format format : kept_formats) {
     const auto once = all_logits(model, text, format, 530);
@@ -87,7 +87,7 @@ TEST(KvFormatModel, SameBitsInWhateverPieces) {
 }
 
 TEST(KvFormatModel, TextsDoNotDependOnCompany) {
-  const auto model = small_llama();
+  const auto model = kv_format_llama();
   const std::vector<std::vector<Id>> prompts{{1, 5, 7, 2, 80, 44, 3}, {12}, {8, 8, 9}};
   for (const Format format : kept_formats) {
     SCOPED_TRACE(format_name(format));
@@ -117,7 +117,7 @@ TEST(KvFormatModel, TextsDoNotDependOnCompany) {
 }
 
 TEST(KvFormatModel, StatesSayTheirMemory) {
-  const auto model = small_llama();
+  const auto model = kv_format_llama();
   const std::vector<Id> text = random_text(kernel::key_block<float>);
   const std::vector<Index> counts{static_cast<Index>(text.size())};
   for (const auto& [format, of_token] :

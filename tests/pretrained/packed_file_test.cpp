@@ -37,7 +37,7 @@ Llama<float> small_llama_of_floats() {
 
 /// A bit of every weight: its format, and what products are made with.
 template <class Model>
-void expect_same_weights(const Model& loaded, const Model& saved) {
+void expect_same_packed(const Model& loaded, const Model& saved) {
   const Context ctx;
   walk(
       [&](const std::string& path, const Leaf&, const auto& a, const auto& b) {
@@ -80,7 +80,7 @@ TEST(PackedFile, KeepsTheBits) {
     save_packed(path, model, {.bos = 1, .eos = {2, 3}, .max_positions = 40, .warnings = {"the \"text\""}});
     const auto loaded = load_packed<Llama<float>>(path);
     EXPECT_EQ(loaded.model.config, model.config);
-    expect_same_weights(loaded.model, model);
+    expect_same_packed(loaded.model, model);
     EXPECT_TRUE(identical(loaded.model(ctx, {.ids = ids}), model(ctx, {.ids = ids})));
     EXPECT_EQ(loaded.facts.bos, std::optional<Id>(1));
     EXPECT_FALSE(loaded.facts.pad);

@@ -16,12 +16,12 @@
 namespace eigenformer::test {
 namespace {
 
-EncoderDecoder<> seeded() {
+EncoderDecoder<> seeded(double dropout = 0) {
   EncoderDecoder<> model({.source_vocabulary = 9,
                           .target_vocabulary = 9,
                           .encoder_layers = 1,
                           .decoder_layers = 1,
-                          .block = {.width = 8, .hidden = 12, .heads = 2, .dropout = 0}});
+                          .block = {.width = 8, .hidden = 12, .heads = 2, .dropout = dropout}});
   initialize(model, 3);
   return model;
 }
@@ -57,11 +57,7 @@ TEST(TrainerCallback, IdsAndLengthsMayBeItsOwn) {
 // With dropout on: the sites that the failed call took are given back.
 TEST(TrainerCallback, WhatThrowsLeavesNoTrace) {
   const Batch batch;
-  const auto dropped = [] {
-    EncoderDecoder<> model = seeded();
-    model.dropout = 0.3;
-    return model;
-  };
+  const auto dropped = [] { return seeded(0.3); };
   Trainer<EncoderDecoder<>> undisturbed(dropped(), by_the_hundredth), disturbed(dropped(), by_the_hundredth);
   const auto good = [&](Context& ctx, const auto& model) { return batch.loss(ctx, model); };
   const auto bad = [&](Context& ctx, const auto& model) -> Loss {

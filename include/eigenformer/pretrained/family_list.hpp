@@ -32,12 +32,14 @@ struct FamiliesOf<Model, FamilyList<Kept...>, FamilyList<Family, Left...>>
                  std::conditional_t<std::is_same_v<Model, typename Family::template Model<typename Model::T>>,
                                     FamilyList<Kept..., Family>, FamilyList<Kept...>>,
                  FamilyList<Left...>> {};
-/// Those that a type of model can be loaded from; it is saved as the first.
 template <class Model, class All>
+inline constexpr bool has_family = !std::is_same_v<typename FamiliesOf<Model, FamilyList<>, All>::type, FamilyList<>>;
+/// Those of `All` that a type of model can be loaded from; it is saved as the first. There may be none if one of
+/// `Known` has such models.
+template <class Model, class All, class Known = All>
 constexpr auto families_of() {
-  using Found = typename FamiliesOf<Model, FamilyList<>, All>::type;
-  static_assert(!std::is_same_v<Found, FamilyList<>>, "no family of checkpoints has models of this type");
-  return Found();
+  static_assert(has_family<Model, Known>, "no family of checkpoints has models of this type");
+  return typename FamiliesOf<Model, FamilyList<>, All>::type();
 }
 
 /// A variant of their models, each once.

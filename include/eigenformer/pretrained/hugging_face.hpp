@@ -77,10 +77,11 @@ template <class Model>
 Pretrained<Model> load_hugging_face(CheckpointFiles& files, const PretrainedOptions& options = {}) {
   detail::ConfigFile config = files.config();
   std::optional<Pretrained<Model>> loaded;
-  detail::each_family(detail::families_of<Model, detail::Families>(), [&]<class Family>(std::type_identity<Family>) {
-    if (!loaded && detail::is_one_of<Family>(config))
-      loaded.emplace(detail::load_as<Family, typename Model::T>(files, config, options));
-  });
+  detail::each_family(detail::families_of<Model, detail::Families, detail::AllFamilies>(),
+                      [&]<class Family>(std::type_identity<Family>) {
+                        if (!loaded && detail::is_one_of<Family>(config))
+                          loaded.emplace(detail::load_as<Family, typename Model::T>(files, config, options));
+                      });
   if (!loaded)
     config.refuse("model_type", "is ", detail::in_quotes(config.text("model_type")),
                   ": this checkpoint is of another type of model");
@@ -192,7 +193,9 @@ void save_or_check(const std::filesystem::path& folder, const Model& model, cons
     replace_text_file("pretrained", folder / "generation_config.json", tokens_of(json).dump(2) + "\n");
     saved.finish();
   };
-  save_as(families_of<Model, Families>());
+  if constexpr (!has_family<Model, Families> && has_family<Model, GgufFamilies>)
+    fail("pretrained", folder.string(), ": models of ", in_quotes(family_of<Model>()), " cannot be saved as a folder");
+  else save_as(families_of<Model, Families>());
 }
 
 }  // namespace detail
