@@ -176,6 +176,20 @@ TEST(Packed, WhatDoesNotFitChangesNothing) {
   EXPECT_EQ(error_of([&] { pack(ctx, model, {.format = Format::int8, .keep_values = false}); }),
             "[pack] weight: [weight] row 3 of (40, 30) has elements that are no numbers: there is no int8 of it");
   EXPECT_TRUE(model.weight.keeps_values());
+  OneWeight given_up;
+  pack(ctx, given_up, {.format = Format::int8, .keep_values = false});
+  pack(ctx, given_up, {.format = Format::int8});
+  pack(ctx, given_up);
+  EXPECT_EQ(given_up.weight.format(), Format::int8);
+  EXPECT_EQ(error_of([&] { pack(ctx, given_up, {.format = Format::int4}); }),
+            "[pack] weight: its values were given up, it is int8 and cannot become int4");
+  EXPECT_EQ(error_of([&] {
+              pack(ctx, model, {.importance = [](const std::string&) {
+                     static const std::vector<float> below(30, -1.0f);
+                     return std::span<const float>(below);
+                   }});
+            }),
+            "[pack] weight: importance -1 is invalid: must be 0 or more");
   EXPECT_EQ(error_of([&] {
               pack(ctx, model, {.importance = [](const std::string&) {
                      static const float one[1] = {1};

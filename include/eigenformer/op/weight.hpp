@@ -212,14 +212,22 @@ std::vector<PackStep> pack_steps(const Threads& threads, Model& model, const Pac
   walk(
       [&](const std::string& path, const Leaf&, auto& weight) {
         if constexpr (requires { weight.packed_bytes({}); }) {
-          if (!weight.keeps_values()) return;
           const Format format = (config.format_of ? config.format_of(path) : std::nullopt).value_or(config.format);
+          if (!weight.keeps_values()) {
+            ensure(format == Format::scalar || format == weight.format(), "pack", path,
+                   ": its values were given up, it is ", format_name(weight.format()), " and cannot become ",
+                   format_name(format));
+            return;
+          }
           const Index group = format == Format::int4 && config.group == 0 ? 32 : config.group;
           const auto layout = std::make_shared<kernel::PackedWords>(
               weight.layout(format, format == Format::int8 || format == Format::int4 ? group : 0));
           const auto importance = config.importance ? config.importance(path) : std::span<const float>();
           ensure(importance.empty() || static_cast<Index>(importance.size()) == weight.extent(1), "pack", path,
                  ": importance of ", importance.size(), " inputs, but there are ", weight.extent(1));
+          for (const float each : importance)
+            ensure(each >= 0 && std::isfinite(each), "pack", path, ": importance ", each,
+                   " is invalid: must be 0 or more");
           const auto fit = [=, &weight] {
             try {
               weight.fit(*layout);
