@@ -77,10 +77,10 @@ void score_product(Index rows, const float* a, Index row_stride, const Panels<R>
   constexpr Index lanes = Vec<float>::lanes;
   for (Index p = from / Tile<float>::width; p * Tile<float>::width < to; ++p)
     for_widened(0, b.depth, [&](Index first, Index count) {
-      const Index column = p * Tile<float>::width, columns = (std::min)(to - column, Tile<float>::width);
+      const Index column = p * Tile<float>::width, column_count = (std::min)(to - column, Tile<float>::width);
       const auto keys = b.widen(p, first, count, wide);
       any_tile<float>(rows, {count, a + first, row_stride, 1, keys.data, keys.row_stride}, scores + column - from,
-                      stride, first > 0, (columns + lanes - 1) / lanes * lanes);
+                      stride, first > 0, (column_count + lanes - 1) / lanes * lanes);
     });
 }
 
@@ -162,9 +162,9 @@ void add_not_finite(const T* x, T scale, T factor, T* to, Index width) {
 inline Panels<float> finite_panels(const Panels<BrainFloat>& x, float* to) {
   const Panels<float> wide = x.widen(to);
   for (Index p = 0; p < wide.panels(); ++p) {
-    const Index columns = (std::min)(Tile<float>::width, wide.width - p * Tile<float>::width);
+    const Index column_count = (std::min)(Tile<float>::width, wide.width - p * Tile<float>::width);
     for (Index k = 0; k < wide.depth; ++k)
-      for (Index j = 0; j < columns; j += Vec<float>::lanes) {
+      for (Index j = 0; j < column_count; j += Vec<float>::lanes) {
         float* const at = to + p * wide.panel_stride + k * wide.row_stride + j;
         where_finite(Vec<float>::load(at), Vec<float>::load(at), Vec<float>(0.0F)).store(at);
       }

@@ -30,14 +30,15 @@ struct Panels {
   Index panels() const { return (width + Tile<float>::width - 1) / Tile<float>::width; }
   /// Rows [k, k + count) of a panel as floats: at `to`, or where they are.
   Operand<float> widen(Index panel, Index k, Index count, float* to) const {
-    const Index columns = (std::min)(Tile<float>::width, width - panel * Tile<float>::width);
+    const Index column_count = (std::min)(Tile<float>::width, width - panel * Tile<float>::width);
     const R* from = data + panel * panel_stride + k * row_stride;
     if constexpr (std::is_same_v<R, float>) {
-      return Operand<float>::packed(from, count, columns, 0, row_stride);
+      return Operand<float>::packed(from, count, column_count, 0, row_stride);
     } else {
       for (Index i = 0; i < count; ++i, from += row_stride)
-        for (Index j = 0; j < columns; j += Vec<float>::lanes) widened(from + j).store(to + i * Tile<float>::width + j);
-      return Operand<float>::packed(to, count, columns);
+        for (Index j = 0; j < column_count; j += Vec<float>::lanes)
+          widened(from + j).store(to + i * Tile<float>::width + j);
+      return Operand<float>::packed(to, count, column_count);
     }
   }
   /// All of them, at `to`, which has room for Operand::size(K, N).
@@ -199,7 +200,7 @@ struct KvBlock {
   template <class R>
   void put_narrow(Index h, Index first, ConstView<T, 2> key, ConstView<T, 2> value, T scale) const {
     for (Index i = 0; i < key.extent(0); ++i) {
-      const Index at = first + i, begun = at % Vec<T>::lanes == 0 ? Vec<T>::lanes : 0;  // a new vector of columns
+      const Index at = first + i, begun = at % Vec<T>::lanes == 0 ? Vec<T>::lanes : 0;  // a new vector of column_count
       R *const column = key_column<R>(h, at), *const row = value_row<R>(h, at);
       const T of_key = detail::narrow(key.row(i), width, scale, row);  // where the value comes afterwards
       for (Index e = 0; e < width; ++e) {
