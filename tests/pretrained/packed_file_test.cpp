@@ -337,4 +337,18 @@ TEST(PackedFile, TheTokenizerLiesBesideIt) {
 }
 
 }  // namespace
+TEST(PackedFile, TellsTheKindsOfParts) {
+  using Bent = LanguageModel<EncoderBlock<PreNorm<float>, Attention<float>, Mlp<float, Gelu>>>;
+  using Straight = LanguageModel<EncoderBlock<PreNorm<float>, Attention<float>, Mlp<float, Relu>>>;
+  Bent model({.vocabulary = 20, .layers = 1, .block = {.width = 16, .hidden = 24, .heads = 2, .dropout = 0}});
+  randomize(model, 1);
+  Context ctx;
+  pack(ctx, model, {.format = Format::int8, .keep_values = false});
+  const TemporaryFolder folder;
+  save_packed(folder / "bent.safetensors", model);
+  load_packed<Bent>(folder / "bent.safetensors");
+  const std::string error = error_of([&] { load_packed<Straight>(folder / "bent.safetensors"); });
+  EXPECT_NE(error.find("kind: decoder.blocks.feed_forward"), std::string::npos) << error;
+}
+
 }  // namespace eigenformer::test

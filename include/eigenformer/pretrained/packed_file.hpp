@@ -23,6 +23,7 @@
 #include "eigenformer/core/half.hpp"
 #include "eigenformer/core/tensor.hpp"
 #include "eigenformer/core/visit.hpp"
+#include "eigenformer/io/checkpoint.hpp"
 #include "eigenformer/io/config.hpp"
 #include "eigenformer/io/mapped_file.hpp"
 #include "eigenformer/io/safetensors.hpp"
@@ -158,6 +159,7 @@ void require_tensors(PackedFile& file, const Model& model) {
   for (const auto& [name, entry] : file.entries())
     if (!in_words.contains(name)) problems.add("packed: ", name, " is no matrix of float of this model");
   match_names(requests, file.tensors().tensors(), problems, [](const std::string&) { return false; });
+  compare_metadata(file.tensors().metadata(), file.name(), model, problems);
   problems.report("packed", file.name() + " does not fit the model:");
 }
 
@@ -249,6 +251,7 @@ void save_packed(const std::filesystem::path& path, const Model& model, const Pr
       model);
   const auto say = [&](std::string_view key, const auto& text) { writer.metadata[std::string(key)] = text; };
   say(config_key, config_text(model.config));
+  say(kinds_key, nlohmann::json(detail::kinds_of(model)).dump());
   say(detail::facts_key, config_text(facts));
   say(detail::family_key, detail::family_of<Model>());
   say(detail::packed_key, entries.dump());
