@@ -100,6 +100,7 @@
 #include "eigenformer/model/decoder_state.hpp"
 #include "eigenformer/model/decoders.hpp"
 #include "eigenformer/model/encoder_decoder.hpp"
+#include "eigenformer/model/ends.hpp"
 #include "eigenformer/model/heads.hpp"
 #include "eigenformer/model/initialize.hpp"
 #include "eigenformer/model/language_model.hpp"

@@ -14,6 +14,7 @@
 #include "eigenformer/layer/linear.hpp"
 #include "eigenformer/layer/norm/layer_norm.hpp"
 #include "eigenformer/layer/position/learned.hpp"
+#include "eigenformer/model/ends.hpp"
 #include "eigenformer/model/stack.hpp"
 #include "eigenformer/op/activation.hpp"
 #include "eigenformer/op/dropout.hpp"
@@ -111,11 +112,11 @@ struct BasicBert {
       std::fill_n(zeros.data(), zeros.size(), 0);
       types = zeros;
     }
-    const auto x =
-        op::add(ctx, position.embed(ctx, embedding(ctx, call.ids), call.positions), type_embedding(ctx, types));
+    const auto x = detail::token_states(ctx, embedding, position, &embedding_norm, dropout, call.ids, call.positions,
+                                        type_embedding(ctx, types));
     AttentionCall<T> attention{.mask = {.key_lengths = call.lengths, .query_lengths = call.lengths}};
     position.attend(ctx, call.ids.extent(0), call.ids.extent(1), call.positions, attention);
-    return encoder(ctx, op::dropout(ctx, embedding_norm(ctx, x), dropout), attention);
+    return encoder(ctx, x, attention);
   }
 
   /// hidden states (B, N, D) → (B, 1, D), of the first token

@@ -18,6 +18,7 @@
 #include "eigenformer/layer/linear.hpp"
 #include "eigenformer/layer/position/sinusoidal.hpp"
 #include "eigenformer/model/decoder_state.hpp"
+#include "eigenformer/model/ends.hpp"
 #include "eigenformer/model/stack.hpp"
 #include "eigenformer/op/affine.hpp"
 #include "eigenformer/op/dropout.hpp"
@@ -217,7 +218,9 @@ struct BasicEncoderDecoder {
     ensure(source.given(), "encoder_decoder", "no source is given");
     AttentionCall<T> call{.mask = {.key_lengths = lengths, .query_lengths = lengths}};
     position.attend(ctx, source.extent(0), source.extent(1), {}, call);
-    return encoder(ctx, embed(ctx, embedding, position, embedding_norm, dropout, source), call);
+    const auto x = detail::token_states(ctx, embedding, position, embedding_norm ? &*embedding_norm : nullptr, dropout,
+                                        source, {});
+    return encoder(ctx, x, call);
   }
 
   /// ids (B, N) and memory (B, M, D) → hidden states (B, N, D)
@@ -283,8 +286,8 @@ struct BasicEncoderDecoder {
 
   /// hidden states (B, N, D) → logits (B, N, V)
   ConstView<T, 3> logits(Context& ctx, ConstView<T, 3> hidden) const {
-    const auto x = op::scale(ctx, hidden, logit_scale);
-    return op::linear(ctx, x, head ? head->weight : target_table().weight, logit_bias);
+    return detail::token_logits(ctx, hidden, head ? head->weight : target_table().weight, logit_bias,
+                                {.scale = logit_scale});
   }
 
   /// → logits (B, N, V) of the token after each target token
@@ -298,13 +301,10 @@ struct BasicEncoderDecoder {
   }
 
  private:
-  static ConstView<T, 3> embed(Context& ctx, const Embedding<T>& table, const auto& where, const auto& norm,
-                               double dropped, ConstView<Id, 2> ids, const Positions& positions = {}) {
-    const auto x = where.embed(ctx, table(ctx, ids), positions);
-    return op::dropout(ctx, norm ? (*norm)(ctx, x) : x, dropped);
-  }
   ConstView<T, 3> embed_target(Context& ctx, ConstView<Id, 2> ids, const Positions& positions = {}) const {
-    return embed(ctx, target_table(), target_position, target_embedding_norm, target_dropout, ids, positions);
+    return detail::token_states(ctx, target_table(), target_position,
+                                target_embedding_norm ? &*target_embedding_norm : nullptr, target_dropout, ids,
+                                positions);
   }
 };
 

@@ -6,6 +6,7 @@
 #include "eigenformer/layer/embedding.hpp"
 #include "eigenformer/layer/linear.hpp"
 #include "eigenformer/layer/norm/layer_norm.hpp"
+#include "eigenformer/model/ends.hpp"
 #include "eigenformer/op/activation.hpp"
 #include "eigenformer/op/dropout.hpp"
 #include "eigenformer/op/linear.hpp"
@@ -65,8 +66,8 @@ struct MaskedLanguageHead {
 
   /// hidden states (B, N, D) and the model's embedding (V, D) → logits (B, N, V)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> hidden, const Embedding<T>& embedding) const {
-    return op::linear(ctx, norm(ctx, op::activated_linear<Gelu>(ctx, hidden, dense.weight, dense.bias)),
-                      embedding.weight, bias);
+    return detail::token_logits(ctx, norm(ctx, op::activated_linear<Gelu>(ctx, hidden, dense.weight, dense.bias)),
+                                embedding.weight, bias);
   }
 };
 

@@ -14,6 +14,7 @@
 #include "eigenformer/layer/position/none.hpp"
 #include "eigenformer/layer/position/rotary.hpp"
 #include "eigenformer/model/decoder_state.hpp"
+#include "eigenformer/model/ends.hpp"
 #include "eigenformer/model/stack.hpp"
 #include "eigenformer/op/activation.hpp"
 #include "eigenformer/op/affine.hpp"
@@ -153,8 +154,8 @@ struct LanguageModel {
 
   /// hidden states (B, N, D) → logits (B, N, V)
   ConstView<T, 3> logits(Context& ctx, ConstView<T, 3> x) const {
-    const auto y = head ? (*head)(ctx, x) : embedding.logits(ctx, x);
-    return logit_cap > 0 ? op::scale(ctx, op::activate<Tanh>(ctx, op::scale(ctx, y, 1 / logit_cap)), logit_cap) : y;
+    return detail::token_logits(ctx, x, head ? head->weight : embedding.weight,
+                                head ? head->bias.view() : ConstView<T, 1>(), {.cap = logit_cap});
   }
 
   /// → logits (B, N, V) of the token after each
@@ -165,9 +166,9 @@ struct LanguageModel {
  private:
   ConstView<T, 3> through(Context& ctx, ConstView<Id, 2> ids, const Positions& positions,
                           const AttentionCall<T>& attention) const {
-    auto x = position.embed(ctx, embedding(ctx, ids), positions);
-    if (embedding_norm) x = (*embedding_norm)(ctx, x);
-    return decoder(ctx, op::dropout(ctx, x, dropout), attention);
+    const auto x = detail::token_states(ctx, embedding, position, embedding_norm ? &*embedding_norm : nullptr, dropout,
+                                        ids, positions);
+    return decoder(ctx, x, attention);
   }
 };
 
