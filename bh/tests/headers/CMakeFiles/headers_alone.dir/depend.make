@@ -1,2 +1,0 @@
-# Empty dependencies file for headers_alone.
-# This may be replaced when dependencies are built.

@@ -1,2 +1,0 @@
-#include <eigenformer/block/config.hpp>
-#include <eigenformer/block/config.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/block/decoder_block.hpp>
-#include <eigenformer/block/decoder_block.hpp>  // NOLINT

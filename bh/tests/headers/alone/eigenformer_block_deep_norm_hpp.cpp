@@ -1,2 +1,0 @@
-#include <eigenformer/block/deep_norm.hpp>
-#include <eigenformer/block/deep_norm.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/block/encoder_block.hpp>
-#include <eigenformer/block/encoder_block.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/block/gated_residual.hpp>
-#include <eigenformer/block/gated_residual.hpp>  // NOLINT

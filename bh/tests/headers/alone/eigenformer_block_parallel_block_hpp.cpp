@@ -1,2 +1,0 @@
-#include <eigenformer/block/parallel_block.hpp>
-#include <eigenformer/block/parallel_block.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/block/post_norm.hpp>
-#include <eigenformer/block/post_norm.hpp>  // NOLINT

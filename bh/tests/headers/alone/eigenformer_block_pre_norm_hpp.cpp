@@ -1,2 +1,0 @@
-#include <eigenformer/block/pre_norm.hpp>
-#include <eigenformer/block/pre_norm.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/block/residual.hpp>
-#include <eigenformer/block/residual.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/block/sandwich.hpp>
-#include <eigenformer/block/sandwich.hpp>  // NOLINT

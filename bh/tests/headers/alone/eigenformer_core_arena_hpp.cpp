@@ -1,2 +1,0 @@
-#include <eigenformer/core/arena.hpp>
-#include <eigenformer/core/arena.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/core/config.hpp>
-#include <eigenformer/core/config.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/core/context.hpp>
-#include <eigenformer/core/context.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/core/denormals.hpp>
-#include <eigenformer/core/denormals.hpp>  // NOLINT

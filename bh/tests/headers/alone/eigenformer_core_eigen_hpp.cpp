@@ -1,2 +1,0 @@
-#include <eigenformer/core/eigen.hpp>
-#include <eigenformer/core/eigen.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/core/error.hpp>
-#include <eigenformer/core/error.hpp>  // NOLINT

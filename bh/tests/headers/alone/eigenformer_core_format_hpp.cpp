@@ -1,2 +1,0 @@
-#include <eigenformer/core/format.hpp>
-#include <eigenformer/core/format.hpp>  // NOLINT

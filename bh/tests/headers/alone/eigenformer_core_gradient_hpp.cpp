@@ -1,2 +1,0 @@
-#include <eigenformer/core/gradient.hpp>
-#include <eigenformer/core/gradient.hpp>  // NOLINT

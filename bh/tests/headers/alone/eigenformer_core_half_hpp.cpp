@@ -1,2 +1,0 @@
-#include <eigenformer/core/half.hpp>
-#include <eigenformer/core/half.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/core/initialize.hpp>
-#include <eigenformer/core/initialize.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/core/language.hpp>
-#include <eigenformer/core/language.hpp>  // NOLINT

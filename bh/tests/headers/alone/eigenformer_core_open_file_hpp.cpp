@@ -1,2 +1,0 @@
-#include <eigenformer/core/open_file.hpp>
-#include <eigenformer/core/open_file.hpp>  // NOLINT

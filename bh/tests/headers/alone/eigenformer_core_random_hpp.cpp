@@ -1,2 +1,0 @@
-#include <eigenformer/core/random.hpp>
-#include <eigenformer/core/random.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/core/scalar.hpp>
-#include <eigenformer/core/scalar.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/core/settings.hpp>
-#include <eigenformer/core/settings.hpp>  // NOLINT

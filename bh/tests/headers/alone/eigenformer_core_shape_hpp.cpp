@@ -1,2 +1,0 @@
-#include <eigenformer/core/shape.hpp>
-#include <eigenformer/core/shape.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/core/tensor.hpp>
-#include <eigenformer/core/tensor.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/core/threads.hpp>
-#include <eigenformer/core/threads.hpp>  // NOLINT

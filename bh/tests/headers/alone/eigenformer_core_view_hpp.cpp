@@ -1,2 +1,0 @@
-#include <eigenformer/core/view.hpp>
-#include <eigenformer/core/view.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/core/visit.hpp>
-#include <eigenformer/core/visit.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/decode/beam.hpp>
-#include <eigenformer/decode/beam.hpp>  // NOLINT

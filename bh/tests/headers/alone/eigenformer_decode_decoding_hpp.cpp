@@ -1,2 +1,0 @@
-#include <eigenformer/decode/decoding.hpp>
-#include <eigenformer/decode/decoding.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/decode/draft.hpp>
-#include <eigenformer/decode/draft.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/decode/generate.hpp>
-#include <eigenformer/decode/generate.hpp>  // NOLINT

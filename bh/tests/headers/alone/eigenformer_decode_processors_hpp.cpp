@@ -1,2 +1,0 @@
-#include <eigenformer/decode/processors.hpp>
-#include <eigenformer/decode/processors.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/decode/reader.hpp>
-#include <eigenformer/decode/reader.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/decode/rules.hpp>
-#include <eigenformer/decode/rules.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/decode/sampler.hpp>
-#include <eigenformer/decode/sampler.hpp>  // NOLINT

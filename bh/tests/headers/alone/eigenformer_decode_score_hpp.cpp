@@ -1,2 +1,0 @@
-#include <eigenformer/decode/score.hpp>
-#include <eigenformer/decode/score.hpp>  // NOLINT

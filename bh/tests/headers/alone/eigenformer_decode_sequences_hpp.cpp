@@ -1,2 +1,0 @@
-#include <eigenformer/decode/sequences.hpp>
-#include <eigenformer/decode/sequences.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/eigenformer.hpp>
-#include <eigenformer/eigenformer.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/io/checkpoint.hpp>
-#include <eigenformer/io/checkpoint.hpp>  // NOLINT

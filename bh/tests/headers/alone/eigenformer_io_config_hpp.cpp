@@ -1,2 +1,0 @@
-#include <eigenformer/io/config.hpp>
-#include <eigenformer/io/config.hpp>  // NOLINT

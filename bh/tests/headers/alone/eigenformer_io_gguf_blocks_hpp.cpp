@@ -1,2 +1,0 @@
-#include <eigenformer/io/gguf_blocks.hpp>
-#include <eigenformer/io/gguf_blocks.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/io/gguf.hpp>
-#include <eigenformer/io/gguf.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/io/mapped_file.hpp>
-#include <eigenformer/io/mapped_file.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/io/replace_file.hpp>
-#include <eigenformer/io/replace_file.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/io/safetensors_header.hpp>
-#include <eigenformer/io/safetensors_header.hpp>  // NOLINT

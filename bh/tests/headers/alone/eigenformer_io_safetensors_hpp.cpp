@@ -1,2 +1,0 @@
-#include <eigenformer/io/safetensors.hpp>
-#include <eigenformer/io/safetensors.hpp>  // NOLINT

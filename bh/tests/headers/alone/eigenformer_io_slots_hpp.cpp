@@ -1,2 +1,0 @@
-#include <eigenformer/io/slots.hpp>
-#include <eigenformer/io/slots.hpp>  // NOLINT

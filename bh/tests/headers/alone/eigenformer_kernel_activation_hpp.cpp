@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/activation.hpp>
-#include <eigenformer/kernel/activation.hpp>  // NOLINT

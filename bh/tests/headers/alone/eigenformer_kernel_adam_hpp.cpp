@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/adam.hpp>
-#include <eigenformer/kernel/adam.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/affine.hpp>
-#include <eigenformer/kernel/affine.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/angle_recurrence.hpp>
-#include <eigenformer/kernel/angle_recurrence.hpp>  // NOLINT

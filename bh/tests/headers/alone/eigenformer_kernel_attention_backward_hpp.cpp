@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/attention_backward.hpp>
-#include <eigenformer/kernel/attention_backward.hpp>  // NOLINT

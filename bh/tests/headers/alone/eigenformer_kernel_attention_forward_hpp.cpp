@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/attention_forward.hpp>
-#include <eigenformer/kernel/attention_forward.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/attention.hpp>
-#include <eigenformer/kernel/attention.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/attention_inputs.hpp>
-#include <eigenformer/kernel/attention_inputs.hpp>  // NOLINT

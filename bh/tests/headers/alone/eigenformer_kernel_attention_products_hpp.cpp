@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/attention_products.hpp>
-#include <eigenformer/kernel/attention_products.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/dot.hpp>
-#include <eigenformer/kernel/dot.hpp>  // NOLINT

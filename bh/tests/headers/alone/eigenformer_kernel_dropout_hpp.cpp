@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/dropout.hpp>
-#include <eigenformer/kernel/dropout.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/embedding.hpp>
-#include <eigenformer/kernel/embedding.hpp>  // NOLINT

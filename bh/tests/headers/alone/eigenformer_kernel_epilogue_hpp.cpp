@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/epilogue.hpp>
-#include <eigenformer/kernel/epilogue.hpp>  // NOLINT

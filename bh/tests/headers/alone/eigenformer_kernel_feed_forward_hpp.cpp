@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/feed_forward.hpp>
-#include <eigenformer/kernel/feed_forward.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/gemm.hpp>
-#include <eigenformer/kernel/gemm.hpp>  // NOLINT

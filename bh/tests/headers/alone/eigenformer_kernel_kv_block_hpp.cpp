@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/kv_block.hpp>
-#include <eigenformer/kernel/kv_block.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/loss.hpp>
-#include <eigenformer/kernel/loss.hpp>  // NOLINT

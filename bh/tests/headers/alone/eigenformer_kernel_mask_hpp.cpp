@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/mask.hpp>
-#include <eigenformer/kernel/mask.hpp>  // NOLINT

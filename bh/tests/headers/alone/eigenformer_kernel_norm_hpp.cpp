@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/norm.hpp>
-#include <eigenformer/kernel/norm.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/online_softmax.hpp>
-#include <eigenformer/kernel/online_softmax.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/operand.hpp>
-#include <eigenformer/kernel/operand.hpp>  // NOLINT

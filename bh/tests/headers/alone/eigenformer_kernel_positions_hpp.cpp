@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/positions.hpp>
-#include <eigenformer/kernel/positions.hpp>  // NOLINT

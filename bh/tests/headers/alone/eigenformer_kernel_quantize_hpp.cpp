@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/quantize.hpp>
-#include <eigenformer/kernel/quantize.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/relative.hpp>
-#include <eigenformer/kernel/relative.hpp>  // NOLINT

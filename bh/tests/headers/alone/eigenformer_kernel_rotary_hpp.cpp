@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/rotary.hpp>
-#include <eigenformer/kernel/rotary.hpp>  // NOLINT

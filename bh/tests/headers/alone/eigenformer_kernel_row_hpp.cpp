@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/row.hpp>
-#include <eigenformer/kernel/row.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/score.hpp>
-#include <eigenformer/kernel/score.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/sgd.hpp>
-#include <eigenformer/kernel/sgd.hpp>  // NOLINT

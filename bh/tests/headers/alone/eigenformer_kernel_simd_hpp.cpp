@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/simd.hpp>
-#include <eigenformer/kernel/simd.hpp>  // NOLINT

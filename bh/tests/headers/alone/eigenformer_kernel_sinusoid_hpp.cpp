@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/sinusoid.hpp>
-#include <eigenformer/kernel/sinusoid.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/softmax.hpp>
-#include <eigenformer/kernel/softmax.hpp>  // NOLINT

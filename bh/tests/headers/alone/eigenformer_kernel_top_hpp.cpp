@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/top.hpp>
-#include <eigenformer/kernel/top.hpp>  // NOLINT

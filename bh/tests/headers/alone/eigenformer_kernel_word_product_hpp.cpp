@@ -1,2 +1,0 @@
-#include <eigenformer/kernel/word_product.hpp>
-#include <eigenformer/kernel/word_product.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/layer/attention/attend.hpp>
-#include <eigenformer/layer/attention/attend.hpp>  // NOLINT

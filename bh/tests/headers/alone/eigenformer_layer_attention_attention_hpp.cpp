@@ -1,2 +1,0 @@
-#include <eigenformer/layer/attention/attention.hpp>
-#include <eigenformer/layer/attention/attention.hpp>  // NOLINT

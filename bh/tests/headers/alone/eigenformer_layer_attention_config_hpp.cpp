@@ -1,2 +1,0 @@
-#include <eigenformer/layer/attention/config.hpp>
-#include <eigenformer/layer/attention/config.hpp>  // NOLINT

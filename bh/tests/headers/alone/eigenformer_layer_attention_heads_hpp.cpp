@@ -1,2 +1,0 @@
-#include <eigenformer/layer/attention/heads.hpp>
-#include <eigenformer/layer/attention/heads.hpp>  // NOLINT

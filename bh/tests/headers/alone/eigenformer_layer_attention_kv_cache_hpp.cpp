@@ -1,2 +1,0 @@
-#include <eigenformer/layer/attention/kv_cache.hpp>
-#include <eigenformer/layer/attention/kv_cache.hpp>  // NOLINT

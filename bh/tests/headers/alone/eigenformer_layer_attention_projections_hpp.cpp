@@ -1,2 +1,0 @@
-#include <eigenformer/layer/attention/projections.hpp>
-#include <eigenformer/layer/attention/projections.hpp>  // NOLINT

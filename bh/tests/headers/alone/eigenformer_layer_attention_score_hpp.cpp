@@ -1,2 +1,0 @@
-#include <eigenformer/layer/attention/score.hpp>
-#include <eigenformer/layer/attention/score.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/layer/embedding.hpp>
-#include <eigenformer/layer/embedding.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/layer/ffn/mlp.hpp>
-#include <eigenformer/layer/ffn/mlp.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/layer/linear.hpp>
-#include <eigenformer/layer/linear.hpp>  // NOLINT

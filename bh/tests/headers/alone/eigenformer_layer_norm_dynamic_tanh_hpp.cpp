@@ -1,2 +1,0 @@
-#include <eigenformer/layer/norm/dynamic_tanh.hpp>
-#include <eigenformer/layer/norm/dynamic_tanh.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/layer/norm/layer_norm.hpp>
-#include <eigenformer/layer/norm/layer_norm.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/layer/norm/rms_norm.hpp>
-#include <eigenformer/layer/norm/rms_norm.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/layer/norm/scale_norm.hpp>
-#include <eigenformer/layer/norm/scale_norm.hpp>  // NOLINT

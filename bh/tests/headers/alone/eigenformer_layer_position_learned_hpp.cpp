@@ -1,2 +1,0 @@
-#include <eigenformer/layer/position/learned.hpp>
-#include <eigenformer/layer/position/learned.hpp>  // NOLINT

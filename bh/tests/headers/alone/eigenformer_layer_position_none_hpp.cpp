@@ -1,2 +1,0 @@
-#include <eigenformer/layer/position/none.hpp>
-#include <eigenformer/layer/position/none.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/layer/position/relative.hpp>
-#include <eigenformer/layer/position/relative.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/layer/position/rotary.hpp>
-#include <eigenformer/layer/position/rotary.hpp>  // NOLINT

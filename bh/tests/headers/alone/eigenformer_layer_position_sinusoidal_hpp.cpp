@@ -1,2 +1,0 @@
-#include <eigenformer/layer/position/sinusoidal.hpp>
-#include <eigenformer/layer/position/sinusoidal.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/model/bert.hpp>
-#include <eigenformer/model/bert.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/model/decoder_state.hpp>
-#include <eigenformer/model/decoder_state.hpp>  // NOLINT

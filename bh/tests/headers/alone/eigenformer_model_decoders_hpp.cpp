@@ -1,2 +1,0 @@
-#include <eigenformer/model/decoders.hpp>
-#include <eigenformer/model/decoders.hpp>  // NOLINT

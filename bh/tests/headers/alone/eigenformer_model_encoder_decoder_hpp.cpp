@@ -1,2 +1,0 @@
-#include <eigenformer/model/encoder_decoder.hpp>
-#include <eigenformer/model/encoder_decoder.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/model/heads.hpp>
-#include <eigenformer/model/heads.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/model/initialize.hpp>
-#include <eigenformer/model/initialize.hpp>  // NOLINT

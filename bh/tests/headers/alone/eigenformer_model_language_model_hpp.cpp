@@ -1,2 +1,0 @@
-#include <eigenformer/model/language_model.hpp>
-#include <eigenformer/model/language_model.hpp>  // NOLINT

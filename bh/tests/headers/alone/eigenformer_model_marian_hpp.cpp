@@ -1,2 +1,0 @@
-#include <eigenformer/model/marian.hpp>
-#include <eigenformer/model/marian.hpp>  // NOLINT

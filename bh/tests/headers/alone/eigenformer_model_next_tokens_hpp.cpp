@@ -1,2 +1,0 @@
-#include <eigenformer/model/next_tokens.hpp>
-#include <eigenformer/model/next_tokens.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/model/paper.hpp>
-#include <eigenformer/model/paper.hpp>  // NOLINT

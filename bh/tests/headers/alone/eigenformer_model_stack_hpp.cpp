@@ -1,2 +1,0 @@
-#include <eigenformer/model/stack.hpp>
-#include <eigenformer/model/stack.hpp>  // NOLINT

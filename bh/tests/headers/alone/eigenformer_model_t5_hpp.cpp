@@ -1,2 +1,0 @@
-#include <eigenformer/model/t5.hpp>
-#include <eigenformer/model/t5.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/op/activation.hpp>
-#include <eigenformer/op/activation.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/op/affine.hpp>
-#include <eigenformer/op/affine.hpp>  // NOLINT

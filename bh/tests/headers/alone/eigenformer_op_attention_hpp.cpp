@@ -1,2 +1,0 @@
-#include <eigenformer/op/attention.hpp>
-#include <eigenformer/op/attention.hpp>  // NOLINT

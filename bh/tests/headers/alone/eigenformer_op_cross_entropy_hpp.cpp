@@ -1,2 +1,0 @@
-#include <eigenformer/op/cross_entropy.hpp>
-#include <eigenformer/op/cross_entropy.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/op/dropout.hpp>
-#include <eigenformer/op/dropout.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/op/embedding.hpp>
-#include <eigenformer/op/embedding.hpp>  // NOLINT

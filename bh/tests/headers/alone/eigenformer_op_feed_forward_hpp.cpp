@@ -1,2 +1,0 @@
-#include <eigenformer/op/feed_forward.hpp>
-#include <eigenformer/op/feed_forward.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/op/linear.hpp>
-#include <eigenformer/op/linear.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/op/norm.hpp>
-#include <eigenformer/op/norm.hpp>  // NOLINT

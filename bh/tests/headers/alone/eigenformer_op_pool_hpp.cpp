@@ -1,2 +1,0 @@
-#include <eigenformer/op/pool.hpp>
-#include <eigenformer/op/pool.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/op/relative.hpp>
-#include <eigenformer/op/relative.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/op/rotary.hpp>
-#include <eigenformer/op/rotary.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/op/softmax.hpp>
-#include <eigenformer/op/softmax.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/op/weight.hpp>
-#include <eigenformer/op/weight.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/bart.hpp>
-#include <eigenformer/pretrained/bart.hpp>  // NOLINT

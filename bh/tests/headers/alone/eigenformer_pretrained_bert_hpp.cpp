@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/bert.hpp>
-#include <eigenformer/pretrained/bert.hpp>  // NOLINT

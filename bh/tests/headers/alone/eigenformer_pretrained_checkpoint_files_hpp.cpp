@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/checkpoint_files.hpp>
-#include <eigenformer/pretrained/checkpoint_files.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/config_file.hpp>
-#include <eigenformer/pretrained/config_file.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/families.hpp>
-#include <eigenformer/pretrained/families.hpp>  // NOLINT

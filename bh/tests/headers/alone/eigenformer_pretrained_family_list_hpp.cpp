@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/family_list.hpp>
-#include <eigenformer/pretrained/family_list.hpp>  // NOLINT

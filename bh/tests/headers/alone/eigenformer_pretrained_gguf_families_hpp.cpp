@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/gguf_families.hpp>
-#include <eigenformer/pretrained/gguf_families.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/gguf.hpp>
-#include <eigenformer/pretrained/gguf.hpp>  // NOLINT

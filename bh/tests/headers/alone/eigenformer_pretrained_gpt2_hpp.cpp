@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/gpt2.hpp>
-#include <eigenformer/pretrained/gpt2.hpp>  // NOLINT

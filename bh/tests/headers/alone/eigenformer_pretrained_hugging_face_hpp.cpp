@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/hugging_face.hpp>
-#include <eigenformer/pretrained/hugging_face.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/llama2c.hpp>
-#include <eigenformer/pretrained/llama2c.hpp>  // NOLINT

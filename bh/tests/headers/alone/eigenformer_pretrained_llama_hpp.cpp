@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/llama.hpp>
-#include <eigenformer/pretrained/llama.hpp>  // NOLINT

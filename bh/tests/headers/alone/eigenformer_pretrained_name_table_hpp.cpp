@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/name_table.hpp>
-#include <eigenformer/pretrained/name_table.hpp>  // NOLINT

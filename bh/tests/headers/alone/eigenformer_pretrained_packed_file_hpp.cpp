@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/packed_file.hpp>
-#include <eigenformer/pretrained/packed_file.hpp>  // NOLINT

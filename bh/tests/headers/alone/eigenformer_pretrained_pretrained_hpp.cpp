@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/pretrained.hpp>
-#include <eigenformer/pretrained/pretrained.hpp>  // NOLINT

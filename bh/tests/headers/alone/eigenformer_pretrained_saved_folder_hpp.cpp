@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/saved_folder.hpp>
-#include <eigenformer/pretrained/saved_folder.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/pretrained/t5.hpp>
-#include <eigenformer/pretrained/t5.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/text/added_pieces.hpp>
-#include <eigenformer/text/added_pieces.hpp>  // NOLINT

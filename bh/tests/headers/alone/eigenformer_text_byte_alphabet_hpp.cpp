@@ -1,2 +1,0 @@
-#include <eigenformer/text/byte_alphabet.hpp>
-#include <eigenformer/text/byte_alphabet.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/text/byte_pair_tokenizer.hpp>
-#include <eigenformer/text/byte_pair_tokenizer.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/text/gguf_tokenizer.hpp>
-#include <eigenformer/text/gguf_tokenizer.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/text/json_value.hpp>
-#include <eigenformer/text/json_value.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/text/load_tokenizer.hpp>
-#include <eigenformer/text/load_tokenizer.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/text/marian_tokenizer.hpp>
-#include <eigenformer/text/marian_tokenizer.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/text/merge.hpp>
-#include <eigenformer/text/merge.hpp>  // NOLINT

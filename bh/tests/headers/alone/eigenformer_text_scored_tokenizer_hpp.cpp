@@ -1,2 +1,0 @@
-#include <eigenformer/text/scored_tokenizer.hpp>
-#include <eigenformer/text/scored_tokenizer.hpp>  // NOLINT

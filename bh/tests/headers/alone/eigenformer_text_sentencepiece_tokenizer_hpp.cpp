@@ -1,2 +1,0 @@
-#include <eigenformer/text/sentencepiece_tokenizer.hpp>
-#include <eigenformer/text/sentencepiece_tokenizer.hpp>  // NOLINT

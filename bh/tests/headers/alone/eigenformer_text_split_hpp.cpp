@@ -1,2 +1,0 @@
-#include <eigenformer/text/split.hpp>
-#include <eigenformer/text/split.hpp>  // NOLINT

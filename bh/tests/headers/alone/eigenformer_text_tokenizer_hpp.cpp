@@ -1,2 +1,0 @@
-#include <eigenformer/text/tokenizer.hpp>
-#include <eigenformer/text/tokenizer.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/text/tokenizer_settings.hpp>
-#include <eigenformer/text/tokenizer_settings.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/text/utf8.hpp>
-#include <eigenformer/text/utf8.hpp>  // NOLINT

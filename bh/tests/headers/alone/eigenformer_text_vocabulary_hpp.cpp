@@ -1,2 +1,0 @@
-#include <eigenformer/text/vocabulary.hpp>
-#include <eigenformer/text/vocabulary.hpp>  // NOLINT

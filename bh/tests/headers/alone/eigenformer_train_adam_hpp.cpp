@@ -1,2 +1,0 @@
-#include <eigenformer/train/adam.hpp>
-#include <eigenformer/train/adam.hpp>  // NOLINT

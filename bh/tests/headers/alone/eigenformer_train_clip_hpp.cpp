@@ -1,2 +1,0 @@
-#include <eigenformer/train/clip.hpp>
-#include <eigenformer/train/clip.hpp>  // NOLINT

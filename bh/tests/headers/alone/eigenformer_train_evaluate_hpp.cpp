@@ -1,2 +1,0 @@
-#include <eigenformer/train/evaluate.hpp>
-#include <eigenformer/train/evaluate.hpp>  // NOLINT

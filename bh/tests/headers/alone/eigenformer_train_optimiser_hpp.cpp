@@ -1,2 +1,0 @@
-#include <eigenformer/train/optimiser.hpp>
-#include <eigenformer/train/optimiser.hpp>  // NOLINT

@@ -1,2 +1,0 @@
-#include <eigenformer/train/schedule.hpp>
-#include <eigenformer/train/schedule.hpp>  // NOLINT

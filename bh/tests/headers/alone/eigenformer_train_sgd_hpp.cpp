@@ -1,2 +1,0 @@
-#include <eigenformer/train/sgd.hpp>
-#include <eigenformer/train/sgd.hpp>  // NOLINT

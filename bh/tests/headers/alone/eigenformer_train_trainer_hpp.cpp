@@ -1,2 +1,0 @@
-#include <eigenformer/train/trainer.hpp>
-#include <eigenformer/train/trainer.hpp>  // NOLINT

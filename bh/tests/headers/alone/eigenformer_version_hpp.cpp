@@ -1,2 +1,0 @@
-#include <eigenformer/version.hpp>
-#include <eigenformer/version.hpp>  // NOLINT
