@@ -67,8 +67,8 @@ struct LaneWords {
     return Vec<float>::load(values);
   }
 
-  /// sums + Σ of the four products of unsigned bytes of `right` with signed ones of `left`; add_small_products() of
-  /// bytes up to 15, which some machines have in fewer instructions.
+  /// sums + Σ of the four products of unsigned bytes of `right` with signed ones of `left`. Where bytes of `right` up
+  /// to 15 take fewer instructions, add_small_products() is there for them.
   static LaneWords add_products(const LaneWords& sums, const LaneWords& right, const LaneWords& left) {
     return each([&](Index i) {
       std::int32_t sum = 0;
@@ -77,10 +77,6 @@ struct LaneWords {
             static_cast<std::int32_t>(right.word[i] >> byte & 0xffu) * static_cast<std::int8_t>(left.word[i] >> byte);
       return sums.word[i] + static_cast<std::uint32_t>(sum);
     });
-  }
-  static constexpr bool has_small_products = false;
-  static LaneWords add_small_products(const LaneWords& sums, const LaneWords& right, const LaneWords& left) {
-    return add_products(sums, right, left);
   }
 };
 
@@ -117,10 +113,6 @@ struct LaneWords<16> {
                   odd = _mm512_madd_epi16(_mm512_srli_epi16(right.packet, 8), _mm512_srai_epi16(left.packet, 8));
     return {_mm512_add_epi32(sums.packet, _mm512_add_epi32(even, odd))};
 #endif
-  }
-  static constexpr bool has_small_products = false;
-  static EIGENFORMER_INLINE LaneWords add_small_products(LaneWords sums, LaneWords right, LaneWords left) {
-    return add_products(sums, right, left);
   }
 };
 #elif defined(EIGEN_VECTORIZE_AVX2) && !defined(EIGEN_VECTORIZE_AVX512)
@@ -160,13 +152,7 @@ struct LaneWords<8> {
     return {_mm256_add_epi32(sums.packet, _mm256_add_epi32(even, odd))};
 #endif
   }
-#ifdef __AVXVNNI__
-  static constexpr bool has_small_products = false;
-  static EIGENFORMER_INLINE LaneWords add_small_products(LaneWords sums, LaneWords right, LaneWords left) {
-    return add_products(sums, right, left);
-  }
-#else
-  static constexpr bool has_small_products = true;
+#ifndef __AVXVNNI__
   static EIGENFORMER_INLINE LaneWords add_small_products(LaneWords sums, LaneWords right, LaneWords left) {
     const __m256i pairs = _mm256_maddubs_epi16(right.packet, left.packet);
     return {_mm256_add_epi32(sums.packet, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))};
@@ -199,15 +185,9 @@ struct LaneWords<4> {
     return {_mm_add_epi32(sums.packet, _mm_add_epi32(even, odd))};
   }
 #ifdef __SSSE3__
-  static constexpr bool has_small_products = true;
   static EIGENFORMER_INLINE LaneWords add_small_products(LaneWords sums, LaneWords right, LaneWords left) {
     const __m128i pairs = _mm_maddubs_epi16(right.packet, left.packet);
     return {_mm_add_epi32(sums.packet, _mm_madd_epi16(pairs, _mm_set1_epi16(1)))};
-  }
-#else
-  static constexpr bool has_small_products = false;
-  static EIGENFORMER_INLINE LaneWords add_small_products(LaneWords sums, LaneWords right, LaneWords left) {
-    return add_products(sums, right, left);
   }
 #endif
 };
@@ -237,12 +217,13 @@ struct LaneWords<4> {
     const int32x4_t ones = vdotq_s32(vdupq_n_s32(0), vdupq_n_s8(1), signed_left);
     return {vreinterpretq_u32_s32(vaddq_s32(low, vshlq_n_s32(ones, 7)))};
   }
-  static constexpr bool has_small_products = false;
-  static EIGENFORMER_INLINE LaneWords add_small_products(LaneWords sums, LaneWords right, LaneWords left) {
-    return add_products(sums, right, left);
-  }
 };
 #endif
+
+template <class Words>
+inline constexpr bool has_small_products = requires(Words w) {
+  Words::add_small_products(w, w, w);
+};
 
 /// As many halves as a vector of floats has lanes.
 EIGENFORMER_INLINE Vec<float> widen_halves(const Half* from) {

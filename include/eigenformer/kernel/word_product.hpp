@@ -36,14 +36,15 @@ struct Int8Tile {
     return Lanes::add_products(sums, right, left);
   }
 };
-/// Of int4 that unpack_nibbles() has made bytes of.
-struct SmallTile : Int8Tile {
-  static EIGENFORMER_INLINE Sums add(Sums sums, Lanes right, Lanes left) {
-    return Lanes::add_small_products(sums, right, left);
+/// Of bytes up to 15, as unpack_nibbles() makes them of int4.
+template <class Words>
+struct SmallByteTile : Int8Tile {
+  static EIGENFORMER_INLINE Words add(Words sums, Words right, Words left) {
+    return Words::add_small_products(sums, right, left);
   }
 };
-using UnpackedTile = std::conditional_t<Int8Tile::Lanes::has_small_products, SmallTile, Int8Tile>;
-struct Int4Tile : SmallTile {
+using UnpackedTile = std::conditional_t<has_small_products<Int8Tile::Lanes>, SmallByteTile<Int8Tile::Lanes>, Int8Tile>;
+struct Int4Tile : UnpackedTile {
   static constexpr int lefts = 2;
   static EIGENFORMER_INLINE Lanes load(const std::uint32_t* row, Index column, auto part) {
     const Lanes words = Lanes::load(row + column);
