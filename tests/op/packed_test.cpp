@@ -54,9 +54,9 @@ TEST(Packed, AnAccessDropsIt) {
   const auto x = random_tensor<float>(Shape{2, 30}, 1);
   Context ctx;
   pack(ctx, model);
-  EXPECT_TRUE(model.weight.operand(ctx).is_packed());
+  EXPECT_TRUE(model.weight.operand().is_packed());
   model.weight(3, 4) = 1;
-  EXPECT_FALSE(model.weight.operand(ctx).is_packed());
+  EXPECT_FALSE(model.weight.operand().is_packed());
   EXPECT_EQ(op::linear(ctx, x.view(), model.weight)(1, 3), x(1, 4));
 }
 
@@ -69,7 +69,7 @@ TEST(Packed, AloneItComputesTheSameBits) {
   Context ctx;
   pack(ctx, model, {.keep_values = false});
   const OneWeight copy = model;
-  EXPECT_EQ(copy.weight.operand(ctx).data, model.weight.operand(ctx).data) << "copies share the memory";
+  EXPECT_EQ(copy.weight.operand().data, model.weight.operand().data) << "copies share the memory";
   EXPECT_EQ(parameter_count(copy), 1200);
   pack(ctx, model);  // nothing is left to do
   for (const Index rows : {2, 20}) {
@@ -95,7 +95,7 @@ TEST(Packed, AloneItHasNoValues) {
   EXPECT_EQ(error_of([&] { constant.weight.matrix(); }), gone);
   EXPECT_EQ(error_of([&] { initialize(model, 1); }), gone);
   EXPECT_EQ(error_of([&] { zeros_like(model); }), gone);
-  EXPECT_TRUE(model.weight.operand(ctx).is_packed());
+  EXPECT_TRUE(model.weight.operand().is_packed());
 
   Tape tape;
   OneWeight gradient;

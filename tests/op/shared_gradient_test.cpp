@@ -35,10 +35,10 @@ void expect_overwriting_is_adding(const Run& run) {
 TEST(SharedGradient, OfOneWeightInTwoPlaces) {
   const auto x = random_tensor<double>(Shape{3, 4}, 3);
   expect_overwriting_is_adding([&](Context& ctx, const Weight<double>& w) {
-    return op::mlp<Gelu, double>(ctx, x.view(), {w.operand(ctx)}, {w.operand(ctx)});
+    return op::mlp<Gelu, double>(ctx, x.view(), {w.operand()}, {w.operand()});
   });
   expect_overwriting_is_adding([&](Context& ctx, const Weight<double>& w) {
-    return op::gated_mlp<Silu, double>(ctx, x.view(), {w.operand(ctx)}, {w.operand(ctx)}, {w.operand(ctx)});
+    return op::gated_mlp<Silu, double>(ctx, x.view(), {w.operand()}, {w.operand()}, {w.operand()});
   });
   expect_overwriting_is_adding([&](Context& ctx, const Weight<double>& w) {
     const auto row = w.view()[0];

@@ -46,8 +46,8 @@ void expect_same_packed(const Model& loaded, const Model& saved) {
           ASSERT_EQ(a.shape(), b.shape()) << path;
           std::vector<float> x(static_cast<std::size_t>(a.extent(1))), y(x);
           for (Index n = 0; n < a.extent(0); ++n) {
-            a.operand(ctx).column(n, x.data());
-            b.operand(ctx).column(n, y.data());
+            a.operand().column(n, x.data());
+            b.operand().column(n, y.data());
             ASSERT_EQ(std::memcmp(x.data(), y.data(), x.size() * sizeof(float)), 0) << path;
           }
         }

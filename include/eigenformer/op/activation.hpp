@@ -26,7 +26,7 @@ ConstView<T, Rank> activate(Context& ctx, ConstView<T, Rank> x) {
 template <class Activation, class T, int Rank>
 ConstView<T, Rank> activated_linear(Context& ctx, ConstView<T, Rank> x, const Weight<T>& weight,
                                     std::type_identity_t<ConstView<T, 1>> bias = {}) {
-  const kernel::Operand<T> w = weight.operand(ctx);
+  const kernel::Operand<T> w = weight.operand();
   check_linear(x, w, bias);
   const View<T, Rank> y = ctx.output<T>(x.shape().with_width(w.width));
   const View<T, 2> sums = ctx.tape ? ctx.arena.allocate<T>(Shape{y.rows(), y.width()}) : View<T, 2>();

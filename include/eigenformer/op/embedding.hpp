@@ -45,7 +45,7 @@ ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, ConstView<T, 2> ta
 template <class T>
 ConstView<T, 3> embedding(Context& ctx, ConstView<Id, 2> ids, const Weight<T>& table,
                           std::type_identity_t<T> scale = 1) {
-  return embedding(ctx, ids, table.operand(ctx), scale);
+  return embedding(ctx, ids, table.operand(), scale);
 }
 
 /// x (B, N, D) + the sinusoidal encoding of positions

@@ -48,7 +48,7 @@ ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, std::type_identity
 template <class T, int Rank>
 ConstView<T, Rank> linear(Context& ctx, ConstView<T, Rank> x, const Weight<T>& weight,
                           std::type_identity_t<ConstView<T, 1>> bias = {}) {
-  return linear(ctx, x, weight.operand(ctx), bias);
+  return linear(ctx, x, weight.operand(), bias);
 }
 
 }  // namespace eigenformer::op

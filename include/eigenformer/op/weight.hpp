@@ -92,9 +92,9 @@ class Weight {
                : words.bytes();
   }
 
-  /// Its transpose (In, Out) as the right operand of products in this context: the packed copy, if pack() made it, and
+  /// Its transpose (In, Out) as the right operand of products: the packed copy, if pack() made it, and
   /// the values, if they are kept.
-  kernel::Operand<T> operand(const Context&) const {
+  kernel::Operand<T> operand() const {
     if (packed_ && tensor_) check_unchanged();
     const ConstView<T, 2> values = keeps_values() ? view() : ConstView<T, 2>(nullptr, shape_);
     if (!layout_.words) return kernel::Operand<T>::transposed(values, reinterpret_cast<const T*>(packed_.get()));

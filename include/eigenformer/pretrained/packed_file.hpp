@@ -227,12 +227,11 @@ void save_packed(const std::filesystem::path& path, const Model& model, const Pr
   SafetensorsWriter writer;
   writer.alignment = alignment;
   nlohmann::json entries = nlohmann::json::object();
-  const Context ctx;
   walk(
       [&](const std::string& name, const Leaf&, const auto& tensor) {
         using T = typename std::remove_cvref_t<decltype(tensor)>::Value;
         if constexpr (requires { tensor.packed_bytes({}); }) {
-          const kernel::Operand<T> operand = tensor.operand(ctx);
+          const kernel::Operand<T> operand = tensor.operand();
           if (const kernel::PackedWords& words = operand.words; words.words) {
             writer.add(name, ConstView<std::uint32_t, 3>(words.words,
                                                          Shape{words.panels(), words.rows(), kernel::word_columns}));

@@ -68,8 +68,8 @@ struct GatedMlp {
 
   /// x (B, N, D) → (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const {
-    return op::gated_mlp<Activation, T>(ctx, x, {gate.weight.operand(ctx), gate.bias},
-                                        {up.weight.operand(ctx), up.bias}, {down.weight.operand(ctx), down.bias});
+    return op::gated_mlp<Activation, T>(ctx, x, {gate.weight.operand(), gate.bias}, {up.weight.operand(), up.bias},
+                                        {down.weight.operand(), down.bias});
   }
 };
 

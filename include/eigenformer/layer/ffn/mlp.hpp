@@ -57,7 +57,7 @@ struct Mlp {
 
   /// x (B, N, D) → (B, N, D)
   ConstView<T, 3> operator()(Context& ctx, ConstView<T, 3> x) const {
-    return op::mlp<Activation, T>(ctx, x, {up.weight.operand(ctx), up.bias}, {down.weight.operand(ctx), down.bias});
+    return op::mlp<Activation, T>(ctx, x, {up.weight.operand(), up.bias}, {down.weight.operand(), down.bias});
   }
 };
 
