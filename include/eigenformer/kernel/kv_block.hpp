@@ -58,7 +58,7 @@ inline float narrow(const float* x, Index count, float by, BrainFloat* to) {
 }
 inline float narrow(const float* x, Index count, float by, std::int8_t* to) {
   const float scale = largest_magnitude(x, count) / 127;
-  if (scale > 1e-36F) to_bytes(x, count, 1 / scale, -127, 127, reinterpret_cast<std::uint8_t*>(to));
+  if (scale > smallest_scale) to_bytes(x, count, 1 / scale, -127, 127, reinterpret_cast<std::uint8_t*>(to));
   else std::fill_n(to, count, std::int8_t{0});  // not finite, or too small for an inverse
   return scale * by;
 }

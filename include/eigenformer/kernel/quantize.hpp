@@ -100,7 +100,8 @@ namespace detail {
 class WordsWriter {
  public:
   WordsWriter(const PackedWords& layout, std::byte* memory)
-      : layout_(layout), words_(reinterpret_cast<std::uint32_t*>(memory)),
+      : layout_(layout), rows_(layout.rows()), inputs_(layout.inputs_per_word()),
+        words_(reinterpret_cast<std::uint32_t*>(memory)),
         scales_(reinterpret_cast<Half*>(words_ + layout.word_count())) {}
 
   /// Everything is 0.
@@ -145,11 +146,11 @@ class WordsWriter {
 
  private:
   std::uint32_t& word_of(Index n, Index k) const {
-    return words_[(n / word_columns * layout_.rows() + k / layout_.inputs_per_word()) * word_columns +
-                  n % word_columns];
+    return words_[(n / word_columns * rows_ + k / inputs_) * word_columns + n % word_columns];
   }
 
   const PackedWords& layout_;
+  Index rows_, inputs_;  // of words in a panel; of a word
   std::uint32_t* words_;
   Half* scales_;
 };
@@ -262,6 +263,9 @@ inline float scale_unit(float largest, Format format) {
   return std::ldexp(1.0F, (std::max)(exponent - 8, -126));
 }
 
+/// Of numbers that are rounded as they come: those of smaller ones, which have no inverse in float, become 0.
+inline constexpr float smallest_scale = 1e-36F;
+
 /// The rows x (M, K) that words are multiplied by, in the same format, zero beyond K; as floats where a product takes
 /// these, and for f16 not rounded.
 struct LeftRows {
@@ -348,9 +352,8 @@ inline LeftRows left_rows(const Threads& threads, Arena& arena, ConstView<float,
         });
         scale = largest(most_of_all) / 127;
       }
-      // Of numbers too small for an inverse nothing is left.
       const float total = detail::to_bytes(row + first, (std::min)(piece, b.depth - first),
-                                           scale > 1e-36F ? 1 / scale : 0, -127, 127, bytes + first);
+                                           scale > smallest_scale ? 1 / scale : 0, -127, 127, bytes + first);
       scales[i * left.pieces + p] = scale * b.unit;
       offsets[i * left.pieces + p] = total == total ? -zero * static_cast<std::int32_t>(total) : 0;
     }

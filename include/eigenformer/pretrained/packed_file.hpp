@@ -18,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include "eigenformer/core/context.hpp"
 #include "eigenformer/core/format.hpp"
 #include "eigenformer/core/half.hpp"
 #include "eigenformer/core/tensor.hpp"
